@@ -16,6 +16,10 @@ param location string = resourceGroup().location
 @maxValue(32)
 param partitions int = 4
 
+@description('Prefix of the program: begins the names of its queues, tables and containers, so that several share an account. Lower-case letters and digits, first a letter. Make the package with the same: kennel package --prefix.')
+@maxLength(20)
+param prefix string = ''
+
 @description('Memory of an instance of the function app, in MB.')
 @allowed([512, 2048, 4096])
 param instanceMemoryMB int = 2048
@@ -156,16 +160,17 @@ var requiredValues = toObject(requiredPairs, pair => pair.name, pair => pair.val
 // Those of the app's timers that run at least every five minutes.
 var functionNames = map(declared.functions, function => function.name)
 var frequentTimers = intersection(['BatchSweep', 'ChannelSweep', 'QueueSweep', 'ScaleCheck', 'Syphon'], functionNames)
-var appContainers = declared.storage.containers
+var hyphened = empty(prefix) ? '' : '${prefix}-'
+var appContainers = map(declared.storage.containers, name => '${hyphened}${name}')
 var containers = concat(appContainers, [packageContainer])
-var tables = declared.storage.tables
+var tables = map(declared.storage.tables, name => '${prefix}${name}')
 var firstPartition = 'work-0'
 var hasPartitions = contains(declared.storage.queues, firstPartition)
 var partitionQueues = [for n in range(0, hasPartitions ? partitions : 0): 'work-${n}']
 var declaredQueues = filter(declared.storage.queues, name => !endsWith(name, '-poison') && !startsWith(name, 'kennel-'))
-var workQueues = union(partitionQueues, declaredQueues)
+var workQueues = map(union(partitionQueues, declaredQueues), name => '${hyphened}${name}')
 var poisonQueues = [for queue in workQueues: '${queue}-poison']
-var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
+var queues = concat(workQueues, poisonQueues, ['${hyphened}kennel-doctor'])
 
 // The first namespace carries the signals. Service Bus cannot change the tier of
 // a namespace, so another tier has another name.
@@ -612,6 +617,7 @@ var commonSettings = union(
     AzureWebJobsStorage__credential: 'managedidentity'
   },
   hasPartitions ? { KENNEL_PARTITIONS: string(partitions) } : {},
+  empty(prefix) ? {} : { KENNEL_PREFIX: prefix },
   usesBus
     ? {
         ServiceBus__fullyQualifiedNamespace: '${busName}.servicebus.windows.net'

@@ -137,7 +137,7 @@ func (k *Kit) open(build Build, opt Options, connection string) {
 		k.t.Fatalf("the program cannot run:\n%v", err)
 	}
 	k.host = customhandler.NewClientThrough(inProcess{k.running.Program.Host, k.ctx})
-	if k.queues, err = (azure.Account{ConnectionString: connection}).OpenQueues(&azure.Options{HTTP: &http.Client{Transport: uncounted{k.network}}}); err != nil {
+	if k.queues, err = (azure.Account{ConnectionString: connection, Prefix: k.running.Prefix()}).OpenQueues(&azure.Options{HTTP: &http.Client{Transport: uncounted{k.network}}}); err != nil {
 		k.t.Fatal(err)
 	}
 	k.openTimers()

@@ -299,3 +299,19 @@ func TestTimers(t *testing.T) {
 		}
 	}, &kenneltest.Options{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 }
+
+// TestPrefix: a program with a prefix is called for its queues, too.
+func TestPrefix(t *testing.T) {
+	stops := 0
+	kenneltest.Run(t, func(k *kenneltest.Kit) kennel.Program {
+		s := &shop{mail: func(to string) error { return k.Effect("mail", to, nil) }, stops: &stops}
+		return s.program
+	}, func(k *kenneltest.Kit) {
+		k.Send("orders", order{To: "ann", Fails: 1}, nil)
+		k.Send("orders", order{To: "eve", Fails: 9}, nil)
+		k.Settle()
+		if mails, letters := k.Effects("mail"), k.DeadLetters("orders"); len(mails) != 1 || len(letters) != 1 {
+			t.Errorf("mails %v, dead letters %+v", mails, letters)
+		}
+	}, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello", "KENNEL_PREFIX": "test2"}})
+}

@@ -15,6 +15,7 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/dev/project"
 	devrun "kennel/internal/dev/run"
+	stored "kennel/internal/names"
 	"kennel/internal/program"
 )
 
@@ -23,6 +24,7 @@ func (con *console) packageCommand() *cobra.Command {
 		out        string
 		handler    string
 		partitions int
+		prefix     string
 		local      bool
 		asJSON     bool
 	)
@@ -47,13 +49,14 @@ sample. One that was changed in dist/ is kept.`,
 			if local && out != "" {
 				return usagef("--local makes no package; use it without --out")
 			}
-			return makePackage(cmd.Context(), con, strings.Join(args, ""), out, handler, partitions, local, asJSON)
+			return con.makePackage(cmd.Context(), packaging{strings.Join(args, ""), out, handler, partitions, prefix, local, asJSON})
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
 	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from the program)")
 	flags.IntVar(&partitions, "partitions", config.DefaultPartitions, "stage the function ProcessWork for `N` partition queues, 1 to 32;\nset KENNEL_PARTITIONS of the app to the same number")
+	flags.StringVar(&prefix, "prefix", "", "stage the names of queues with the `PREFIX` of the program;\nset KENNEL_PREFIX of the app to the same")
 	flags.BoolVar(&local, "local", false, "prepare dist/ for func start on this machine; make no package")
 	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON; with --local the path")
 	completeFile(cmd, "out")
@@ -61,20 +64,39 @@ sample. One that was changed in dist/ is kept.`,
 	return cmd
 }
 
-func makePackage(ctx context.Context, con *console, program, out, handler string, partitions int, local, asJSON bool) error {
-	if partitions < 1 || partitions > config.MaxPartitions {
-		return usagef("--partitions %d: use 1 to %d", partitions, config.MaxPartitions)
+// packaging is the arguments of kennel package.
+type packaging struct {
+	program, out, handler string
+	partitions            int
+	prefix                string
+	local, asJSON         bool
+}
+
+// open checks the arguments and returns the project to stage.
+func (o packaging) open() (*project.Project, error) {
+	if o.partitions < 1 || o.partitions > config.MaxPartitions {
+		return nil, usagef("--partitions %d: use 1 to %d", o.partitions, config.MaxPartitions)
 	}
-	if err := checkOut(out); err != nil {
-		return err
+	if wrong := stored.CheckPrefix(o.prefix); wrong != "" {
+		return nil, usagef("--prefix %.40q %s", o.prefix, wrong)
 	}
-	p, err := openProject(program)
+	if err := checkOut(o.out); err != nil {
+		return nil, err
+	}
+	p, err := openProject(o.program)
+	if err != nil {
+		return nil, err
+	}
+	p.Prefix = o.prefix
+	return p, p.Partition(o.partitions)
+}
+
+func (con *console) makePackage(ctx context.Context, o packaging) error {
+	p, err := o.open()
 	if err != nil {
 		return err
 	}
-	if err := p.Partition(partitions); err != nil {
-		return err
-	}
+	out, handler, local, asJSON := o.out, o.handler, o.local, o.asJSON
 	target := project.Azure
 	if local {
 		target = devrun.Machine()

@@ -12,11 +12,13 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"kennel/internal/azure/identity"
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/internal/version"
 )
 
@@ -35,6 +37,11 @@ type Account struct {
 	// "az login".
 	ManagedIdentity bool
 	ClientID        string
+
+	// Prefix begins the name of every queue, table and container in storage, and
+	// no other: callers, errors, traces and lists have the names without it, and
+	// what belongs to another prefix is not there. "": none.
+	Prefix string
 }
 
 // Options are the optional parts of a client; nil and zero mean the defaults.
@@ -66,6 +73,12 @@ func (o *Options) withDefaults() (Options, error) {
 type Blobs struct {
 	client *service.Client
 	once   once
+	prefix string
+}
+
+// container returns the client of a container.
+func (b *Blobs) container(name string) *container.Client {
+	return b.client.NewContainerClient(names.WithPrefix(b.prefix, name))
 }
 
 // OpenBlobs checks the account and returns a client for its blobs. It makes no
@@ -75,7 +88,7 @@ func (a Account) OpenBlobs(options *Options) (*Blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline, once := clientOptions(requests.Blob, opt)
+	pipeline, once := clientOptions(requests.Blob, a.Prefix, opt)
 	client, err := open(a, opt, requests.Blob, a.BlobURL,
 		func(connection string) (*service.Client, error) {
 			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: pipeline})
@@ -86,7 +99,7 @@ func (a Account) OpenBlobs(options *Options) (*Blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Blobs{client, once}, nil
+	return &Blobs{client, once, a.Prefix}, nil
 }
 
 // OpenQueues checks the account and returns a client for its queues. It makes
@@ -96,7 +109,7 @@ func (a Account) OpenQueues(options *Options) (*Queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline, once := clientOptions(requests.Queue, opt)
+	pipeline, once := clientOptions(requests.Queue, a.Prefix, opt)
 	client, err := open(a, opt, requests.Queue, a.QueueURL,
 		func(connection string) (*azqueue.ServiceClient, error) {
 			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: pipeline})
@@ -107,7 +120,7 @@ func (a Account) OpenQueues(options *Options) (*Queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queues{client, once, opt.Endless}, nil
+	return &Queues{client, once, a.Prefix, opt.Endless}, nil
 }
 
 // open returns a client of one service, by connection string or by identity.
@@ -164,8 +177,9 @@ func (o once) options() policy.RetryOptions {
 	return policy.RetryOptions{MaxRetries: -1, TryTimeout: o.timeout} // 0 means the default of three
 }
 
-// clientOptions returns the options of a client of the SDK.
-func clientOptions(service string, opt Options) (azcore.ClientOptions, once) {
+// clientOptions returns the options of a client of the SDK, for an account with a
+// prefix.
+func clientOptions(service, prefix string, opt Options) (azcore.ClientOptions, once) {
 	once := once{timeout: opt.TryTimeout, job: opt.Job}
 	options := azcore.ClientOptions{Retry: once.options()}
 	options.Telemetry.ApplicationID = version.UserAgent()
@@ -176,7 +190,7 @@ func clientOptions(service string, opt Options) (azcore.ClientOptions, once) {
 		once.observed = &observing{opt.Outcomes, service}
 		options.PerCallPolicies = []policy.Policy{once.observed}
 	}
-	options.PerRetryPolicies = []policy.Policy{limiting{}, tracing{service}}
+	options.PerRetryPolicies = []policy.Policy{limiting{}, tracing{service, prefix}}
 	if opt.Requests != nil {
 		options.PerRetryPolicies = append(options.PerRetryPolicies, counting{opt.Requests, service})
 	}

@@ -23,7 +23,7 @@ type Container struct {
 
 // NewContainer returns the container of that name. It makes no request.
 func NewContainer(blobs *Blobs, name string) *Container {
-	return &Container{blobs.client.NewContainerClient(name), blobs.once}
+	return &Container{blobs.container(name), blobs.once}
 }
 
 // Put implements [queue.Container] with one request, or with three if the

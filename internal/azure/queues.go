@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
+	"kennel/internal/names"
 	"kennel/queue"
 )
 
@@ -19,7 +20,13 @@ import (
 type Queues struct {
 	client  *azqueue.ServiceClient
 	once    once
+	prefix  string
 	endless func(queue string) bool // nil: none
+}
+
+// queue returns the client of a queue.
+func (q *Queues) queue(name string) *azqueue.QueueClient {
+	return q.client.NewQueueClient(names.WithPrefix(q.prefix, name))
 }
 
 // Receive implements [queue.Receiver].
@@ -37,7 +44,7 @@ func (q *Queues) receive(ctx context.Context, name string, max int, visibility t
 	}
 	count, invisible := int32(max), seconds(visibility)
 	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &invisible}
-	answer, err := q.client.NewQueueClient(name).DequeueMessages(q.once.context(ctx), options)
+	answer, err := q.queue(name).DequeueMessages(q.once.context(ctx), options)
 	if err := answered(ctx, err); err != nil {
 		if hasCode(err, queueerror.QueueNotFound) {
 			return nil, nil
@@ -65,7 +72,7 @@ func (q *Queues) Update(ctx context.Context, name string, m queue.Message, visib
 	err := queue.CheckUpdate(name, m.Body, visibility)
 	if err == nil {
 		var answer azqueue.UpdateMessageResponse
-		answer, err = q.client.NewQueueClient(name).UpdateMessage(q.once.context(ctx), m.ID, m.Receipt, m.Body,
+		answer, err = q.queue(name).UpdateMessage(q.once.context(ctx), m.ID, m.Receipt, m.Body,
 			&azqueue.UpdateMessageOptions{VisibilityTimeout: &invisible})
 		err = lease(answered(ctx, err))
 		m.Receipt, m.NextVisible = value(answer.PopReceipt), value(answer.TimeNextVisible)
@@ -80,7 +87,7 @@ func (q *Queues) Update(ctx context.Context, name string, m queue.Message, visib
 func (q *Queues) Delete(ctx context.Context, name string, m queue.Message) error {
 	err := queue.CheckName(name)
 	if err == nil {
-		_, err = q.client.NewQueueClient(name).DeleteMessage(q.once.context(ctx), m.ID, m.Receipt, nil)
+		_, err = q.queue(name).DeleteMessage(q.once.context(ctx), m.ID, m.Receipt, nil)
 		err = lease(answered(ctx, err))
 	}
 	if err != nil {
@@ -119,7 +126,7 @@ func (q *Queues) put(ctx context.Context, name, body string, delay time.Duration
 	if q.endless != nil && q.endless(name) {
 		options.TimeToLive = new(int32(-1))
 	}
-	client := q.client.NewQueueClient(name)
+	client := q.queue(name)
 	answer, err := client.EnqueueMessage(q.once.context(ctx), body, options)
 	err = answered(ctx, err)
 	if !hasCode(err, queueerror.QueueNotFound) {
@@ -139,7 +146,7 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 	err := queue.CheckName(name)
 	var answer azqueue.GetQueuePropertiesResponse
 	if err == nil {
-		answer, err = q.client.NewQueueClient(name).GetProperties(q.once.context(ctx), nil)
+		answer, err = q.queue(name).GetProperties(q.once.context(ctx), nil)
 		if err = answered(ctx, err); hasCode(err, queueerror.QueueNotFound) {
 			return 0, nil
 		}
@@ -152,24 +159,27 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 
 // List implements [queue.Lister]. It makes a request for each page.
 func (q *Queues) List(ctx context.Context, prefix string) ([]string, error) {
-	var names []string
-	for pages := q.client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix}); pages.More(); {
+	var all []string
+	stored := names.WithPrefix(q.prefix, prefix)
+	for pages := q.client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &stored}); pages.More(); {
 		page, err := pages.NextPage(q.once.context(ctx))
 		if err := answered(ctx, err); err != nil {
 			return nil, fmt.Errorf("list queues with prefix %.80q: %w", prefix, declined(err))
 		}
 		for _, item := range page.Queues {
-			names = append(names, value(item.Name))
+			if name, ok := names.WithoutPrefix(q.prefix, value(item.Name)); ok {
+				all = append(all, name)
+			}
 		}
 	}
-	return names, nil
+	return all, nil
 }
 
 // Clear deletes all messages of a queue, which need not exist.
 func (q *Queues) Clear(ctx context.Context, name string) error {
 	err := queue.CheckName(name)
 	if err == nil {
-		_, err = q.client.NewQueueClient(name).ClearMessages(q.once.context(ctx), nil)
+		_, err = q.queue(name).ClearMessages(q.once.context(ctx), nil)
 		if err = answered(ctx, err); hasCode(err, queueerror.QueueNotFound) {
 			return nil
 		}
@@ -194,7 +204,7 @@ func (q *Queues) peek(ctx context.Context, name string, max int) ([]queue.Messag
 		return nil, err
 	}
 	count := int32(max)
-	answer, err := q.client.NewQueueClient(name).PeekMessages(q.once.context(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: &count})
+	answer, err := q.queue(name).PeekMessages(q.once.context(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: &count})
 	if err := answered(ctx, err); err != nil {
 		if hasCode(err, queueerror.QueueNotFound) {
 			return nil, nil

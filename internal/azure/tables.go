@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/internal/table"
 )
 
@@ -23,6 +24,7 @@ import (
 type Tables struct {
 	client *aztables.ServiceClient
 	once   once
+	prefix string
 }
 
 // OpenTables checks the account and returns a client for its tables. It makes
@@ -32,7 +34,7 @@ func (a Account) OpenTables(options *Options) (*Tables, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline, once := clientOptions(requests.Table, opt)
+	pipeline, once := clientOptions(requests.Table, a.Prefix, opt)
 	client, err := open(a, opt, requests.Table, a.TableURL,
 		func(connection string) (*aztables.ServiceClient, error) {
 			if address := signedTableAddress(connection); address != "" {
@@ -46,7 +48,7 @@ func (a Account) OpenTables(options *Options) (*Tables, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tables{client, once}, nil
+	return &Tables{client, once, a.Prefix}, nil
 }
 
 // signedTableAddress returns the address in a connection string that has an
@@ -78,10 +80,11 @@ type Table struct {
 
 // NewTable returns the table of that name. It makes no request.
 func NewTable(tables *Tables, name string) (*Table, error) {
-	if len(name) < 3 || len(name) > 63 || !tableName.MatchString(name) {
+	stored := names.TableWithPrefix(tables.prefix, name)
+	if len(name) < 3 || len(stored) > 63 || !tableName.MatchString(name) {
 		return nil, fmt.Errorf("new table: the name %.80q is invalid; use a letter and 2 to 62 letters and digits", name)
 	}
-	return &Table{tables.client.NewClient(name), tables.once}, nil
+	return &Table{tables.client.NewClient(stored), tables.once}, nil
 }
 
 var (

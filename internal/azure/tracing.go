@@ -7,13 +7,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/internal/trace"
 )
 
 // tracing is the policy of the SDK's pipeline that records requests within a
 // trace. It runs where counting does, so a request that is repeated is another
 // span.
-type tracing struct{ service string }
+type tracing struct{ service, prefix string }
 
 func (t tracing) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
@@ -40,7 +41,7 @@ func (t tracing) start(raw *http.Request) trace.Span {
 	operation := requests.Operation(t.service, raw.Method, raw.URL)
 	name, kind := t.service+" "+operation, trace.Client
 	isPut := t.service == requests.Queue && operation == "put"
-	queue := path.Base(path.Dir(raw.URL.Path)) // before /messages
+	queue, _ := names.WithoutPrefix(t.prefix, path.Base(path.Dir(raw.URL.Path))) // before /messages
 	if isPut {
 		name, kind = "publish "+queue, trace.Producer
 	}

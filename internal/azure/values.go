@@ -65,7 +65,7 @@ func (c *serviceClock) now() time.Time {
 
 // newValues returns the values in a container. It makes no request.
 func newValues(blobs *Blobs, containerName, contentType, job string) Values {
-	return Values{blobs.client.NewContainerClient(containerName), blobs.once.of(job), contentType, new(serviceClock)}
+	return Values{blobs.container(containerName), blobs.once.of(job), contentType, new(serviceClock)}
 }
 
 // Load implements [cas.Store] with one request. If seen is still the version,

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"kennel/internal/names"
 )
 
 // Config is the configuration of the app.
@@ -25,7 +27,7 @@ type Config struct {
 	PortFromDefault bool
 
 	// Storage is the account that holds all data. AzureWebJobsStorage or its __
-	// forms.
+	// forms, and KENNEL_PREFIX.
 	Storage Storage
 
 	// ServiceBus is the namespace that carries signals; optional. ServiceBus or
@@ -198,6 +200,10 @@ func Load(env map[string]string) (Config, error) {
 		Prices:              r.get("KENNEL_PRICES"),
 		OpenTelemetry:       r.withPrefix("OTEL_"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
+	}
+	c.Storage.Prefix = r.get("KENNEL_PREFIX")
+	if wrong := names.CheckPrefix(c.Storage.Prefix); wrong != "" {
+		r.problem("KENNEL_PREFIX %s", wrong)
 	}
 	if c.WorkerLease%time.Second != 0 {
 		r.problem("KENNEL_WORKER_LEASE must be whole seconds, for example 30s")

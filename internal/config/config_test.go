@@ -67,6 +67,7 @@ func TestLoad(t *testing.T) {
 			"KENNEL_WORKER_LEASE":          "2s",
 			"KENNEL_IDLE_POLL":             "100ms",
 			"KENNEL_PARTITIONS":            "32",
+			"KENNEL_PREFIX":                " test2 ",
 			"KENNEL_WORK_GATE":             "month-end",
 			"KENNEL_BATCH_MAX_BYTES":       "256mib",
 			"KENNEL_BATCH_MAX_ITEMS":       "1000000",
@@ -91,7 +92,7 @@ func TestLoad(t *testing.T) {
 			c.WorkerLease = 2 * time.Second
 			c.IdlePoll = 100 * time.Millisecond
 			c.Sequences = []string{"orders", "invoices-*"}
-			c.Partitions = 32
+			c.Partitions, c.Storage.Prefix = 32, "test2"
 			c.WorkGate = "month-end"
 			c.BatchMaxBytes = 256 << 20
 			c.BatchMaxItems = 1_000_000
@@ -186,6 +187,12 @@ func TestProblems(t *testing.T) {
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
 		{"patterns", map[string]string{"KENNEL_SEQUENCES": "orders,,[x"}, []string{"KENNEL_SEQUENCES must be a list"}},
+		{"a prefix in capitals, and another mistake", map[string]string{"KENNEL_PREFIX": "Test", "KENNEL_PARTITIONS": "0"},
+			[]string{"KENNEL_PARTITIONS must be", "KENNEL_PREFIX must be lower-case letters and digits, first a letter, at most 20"}},
+		{"a prefix that begins with a digit", map[string]string{"KENNEL_PREFIX": "2test"}, []string{"KENNEL_PREFIX must be"}},
+		{"a prefix with a hyphen", map[string]string{"KENNEL_PREFIX": "a-b"}, []string{"KENNEL_PREFIX must be"}},
+		{"too long a prefix", map[string]string{"KENNEL_PREFIX": "abcdefghijklmnopqrstu"}, []string{"KENNEL_PREFIX must be"}},
+		{"a prefix of the app", map[string]string{"KENNEL_PREFIX": "work"}, []string{"KENNEL_PREFIX is a word with which"}},
 		{"batches below the minimum", map[string]string{"KENNEL_PARTITIONS": "0", "KENNEL_BATCH_MAX_BYTES": "65535", "KENNEL_BATCH_MAX_ITEMS": "0", "KENNEL_LATENCY_TARGET": "0s", "KENNEL_RETENTION_DAYS": "14"},
 			[]string{"KENNEL_PARTITIONS must be a whole number from 1 to 32, for example 4", "KENNEL_BATCH_MAX_BYTES must be a number of bytes, plain or with the unit KiB, MiB or GiB, from 64KiB to 256MiB, for example 64MiB",
 				"KENNEL_BATCH_MAX_ITEMS must be a whole number", "KENNEL_LATENCY_TARGET must be a duration", "KENNEL_RETENTION_DAYS must be a whole number from 15 to 3650"}},

@@ -16,14 +16,22 @@ type Storage struct {
 
 	ManagedIdentity bool   // sign in with the identity assigned to the app
 	ClientID        string // the client ID of a user-assigned identity
+
+	// Prefix begins the name of every queue, table and container of the program;
+	// "": none. KENNEL_PREFIX.
+	Prefix string
 }
 
 // String returns the account without its key.
 func (s Storage) String() string {
+	text := "storage at " + s.BlobURL
 	if s.ConnectionString != "" {
-		return "storage by connection string"
+		text = "storage by connection string"
 	}
-	return "storage at " + s.BlobURL
+	if s.Prefix != "" {
+		text += ", prefix " + s.Prefix
+	}
+	return text
 }
 
 // GoString keeps the connection string out of %#v.

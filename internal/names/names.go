@@ -3,7 +3,11 @@
 // functions/ must agree on them, and a test compares all three.
 package names
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Containers of blobs.
 const (
@@ -68,6 +72,51 @@ func FunctionOfPartition(n int) string {
 	}
 	return PartitionFunction + strconv.Itoa(n)
 }
+
+// MaxPrefix is the length of the longest prefix of a program.
+const MaxPrefix = 20
+
+// reservedPrefixes are those with which names of Kennel, or of the Functions host,
+// begin.
+var reservedPrefixes = []string{"azure", "delete", "kennel", "work"}
+
+// CheckPrefix returns what is wrong with the prefix of a program, for a sentence
+// that begins with what it is; "" for nothing. No prefix is a valid one. Tables
+// take no hyphen and begin with a letter, queues and containers are lower case.
+func CheckPrefix(prefix string) string {
+	other := strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyz0123456789")
+	switch {
+	case prefix == "":
+		return ""
+	case other != "" || prefix[0] < 'a' || len(prefix) > MaxPrefix:
+		return "must be lower-case letters and digits, first a letter, at most " + strconv.Itoa(MaxPrefix) + ", for example test2"
+	case slices.Contains(reservedPrefixes, prefix):
+		return "is a word with which names of Kennel or of the Functions host begin: use another, for example test2"
+	}
+	return ""
+}
+
+// WithPrefix returns the name in storage of a queue or a container of a program
+// with a prefix; "" is none.
+func WithPrefix(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "-" + name
+}
+
+// WithoutPrefix returns the name of a queue or a container by which the program
+// knows it. ok is false if it belongs to another program.
+func WithoutPrefix(prefix, stored string) (name string, ok bool) {
+	if prefix == "" {
+		return stored, true
+	}
+	return strings.CutPrefix(stored, prefix+"-")
+}
+
+// TableWithPrefix returns the name in storage of a table. No table may have a
+// hyphen in its name.
+func TableWithPrefix(prefix, name string) string { return prefix + name }
 
 // Containers returns all containers of blobs.
 func Containers() []string {

@@ -69,7 +69,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 		return nil, err
 	}
 	e.newID, e.given = outside.NewID, given(d.Settings, outside.Environ)
-	r := &Running{settings: settings, life: l}
+	r := &Running{settings: settings, prefix: cfg.Storage.Prefix, life: l}
 	parts, err := newParts(e, r)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func newCommon(e *environment) ([]app.Part, error) {
 		parts = append(parts, writesBill)
 	}
 	if e.listening == nil {
-		parts = append(parts, checkFunctions(e.declared, os.DirFS("."))...)
+		parts = append(parts, checkFunctions(e.declared, e.cfg.Storage.Prefix, os.DirFS("."))...)
 	}
 	if e.signals != nil {
 		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})

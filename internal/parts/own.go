@@ -23,6 +23,7 @@ type Running struct {
 	Program  *app.Program
 	queues   *queues.Queues
 	settings map[string]string
+	prefix   string
 	jobs     jobs
 	life     *life
 }
@@ -41,6 +42,9 @@ func (r *Running) Letters(ctx context.Context, queue string) ([]queues.Letter, e
 
 // CheckBody returns why a declared queue does not take a body in a test.
 func (r *Running) CheckBody(queue string, body []byte) error { return r.queues.Check(queue, body) }
+
+// Prefix returns that of the program's names in storage.
+func (r *Running) Prefix() string { return r.prefix }
 
 // Setting returns the value of a declared setting.
 func (r *Running) Setting(name string) string { return r.settings[name] }

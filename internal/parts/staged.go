@@ -28,19 +28,22 @@ type staleFunctions struct {
 func (s staleFunctions) Problems() []instances.Problem { return []instances.Problem{s.problem} }
 
 // checkFunctions returns the parts of a program whose functions do not match
-// those in the folder of the app; none if they do. In a folder that is no app,
+// those in the folder of the app, where the host has the names of queues with the
+// prefix of the program; none if they do. In a folder that is no app,
 // as that of the source, there is nothing to compare.
-func checkFunctions(d *program.Declared, dir fs.FS) []app.Part {
+func checkFunctions(d *program.Declared, prefix string, dir fs.FS) []app.Part {
 	staged, err := fs.Glob(dir, "*/function.json")
 	if _, missing := fs.Stat(dir, "host.json"); err != nil || missing != nil || len(staged) == 0 {
 		return nil
 	}
 	var differ []string
+	prefixed := false // with another prefix
 	declared := make(map[string]bool)
 	for _, f := range d.Describe().Functions {
 		declared[f.Name] = true
-		if !isStaged(f, dir) {
+		if !isStaged(f.WithPrefix(prefix), dir) {
 			differ = append(differ, f.Name)
+			prefixed = prefixed || hasOtherPrefix(f, dir)
 		}
 	}
 	for _, file := range staged {
@@ -59,6 +62,9 @@ func checkFunctions(d *program.Declared, dir fs.FS) []app.Part {
 	if more := len(differ) - shown; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
+	if prefixed {
+		list += ". Their queues have another prefix than KENNEL_PREFIX; make the package with kennel package --prefix"
+	}
 	return []app.Part{{Knows: staleFunctions{problem: instances.Problem{
 		Code: instances.FunctionsStale, Since: time.Now(), Count: int64(len(differ)),
 		What: "The app was packaged with other functions than its code declares: " + list + ".",
@@ -68,7 +74,27 @@ func checkFunctions(d *program.Declared, dir fs.FS) []app.Part {
 // isStaged reports whether a function has its bindings in the folder of the app.
 // Only these matter to the host, and their form does not.
 func isStaged(f program.Function, dir fs.FS) bool {
-	text, err := fs.ReadFile(dir, f.Name+"/function.json")
+	return slices.Equal(stagedBindings(f, dir), f.Bindings)
+}
+
+func stagedBindings(f program.Function, dir fs.FS) []program.Binding {
 	var file struct{ Bindings []program.Binding }
-	return err == nil && json.Unmarshal(text, &file) == nil && slices.Equal(file.Bindings, f.Bindings)
+	if text, err := fs.ReadFile(dir, f.Name+"/function.json"); err != nil || json.Unmarshal(text, &file) != nil {
+		return nil
+	}
+	return file.Bindings
+}
+
+// hasOtherPrefix reports whether a declared function differs in the folder of the
+// app by the prefix of its queues.
+func hasOtherPrefix(f program.Function, dir fs.FS) bool {
+	staged := stagedBindings(f, dir)
+	return len(staged) > 0 && slices.EqualFunc(staged, f.Bindings, func(is, declared program.Binding) bool {
+		if is.QueueName == declared.QueueName {
+			return is == declared
+		}
+		prefix, found := strings.CutSuffix(is.QueueName, "-"+declared.QueueName)
+		is.QueueName = declared.QueueName
+		return found && names.CheckPrefix(prefix) == "" && is == declared
+	})
 }

@@ -103,7 +103,9 @@ func TestSmallProgramDeploysLittle(t *testing.T) {
 			}
 		}
 		queues := got.Names("Microsoft.Storage/storageAccounts/queueServices/queues")
-		if want := []string{"emails", "emails-poison", "kennel-doctor"}; !slices.Equal(slices.Sorted(slices.Values(queues)), want) {
+		prefix, _ := params["prefix"].(string)
+		c := &infraCheck{prefix: prefix}
+		if want := c.stored([]string{"emails", "emails-poison", "kennel-doctor"}); !slices.Equal(slices.Sorted(slices.Values(queues)), want) {
 			t.Errorf("queues %q, want %q", queues, want)
 		}
 	}

@@ -109,7 +109,7 @@ func (c *infraCheck) workers() {
 			queues[fmt.Sprint(r["queueName"])] = fmt.Sprint(r["accountName"], r["identity"])
 		}
 		want := make(map[string]string)
-		for _, queue := range names.WorkQueues(c.partitions) {
+		for _, queue := range c.stored(names.WorkQueues(c.partitions)) {
 			want[queue] = c.one(account).Name + identity
 		}
 		c.want("rules of scaling", queues, want)

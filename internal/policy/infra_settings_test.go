@@ -38,6 +38,9 @@ func (c *infraCheck) settings() {
 		common["AzureWebJobsStorage__"+service+"ServiceUri"] = "<storage.properties.primaryEndpoints." + service + ">"
 		env["AzureWebJobsStorage__"+service+"ServiceUri"] = "https://st." + service + ".core.windows.net/"
 	}
+	if c.prefix != "" {
+		common["KENNEL_PREFIX"] = c.prefix
+	}
 	if c.most {
 		clientNames = append(clientNames, "ServiceBusSecondary__clientId")
 		maps.Copy(common, map[string]any{
@@ -82,6 +85,7 @@ func (c *infraCheck) settings() {
 	c.want("identities that the app reads", []any{read.Storage.ManagedIdentity, read.Storage.ClientID, read.ServiceBus.ManagedIdentity, read.ServiceBus.ClientID, read.ServiceBusSecondary.ManagedIdentity},
 		[]any{true, client, true, client, c.most})
 	c.want("partitions that the app reads", read.Partitions, c.partitions)
+	c.want("the prefix that the app reads", read.Storage.Prefix, c.prefix)
 	c.want("backlog queues that the app reads", read.BacklogQueues, c.either(10, 3))
 	c.want("the name of the first namespace that the app reads", read.ServiceBus.Name(), c.first(namespace).Name)
 	c.want("the scale that the app reads", []any{containerapp.Name(read.ScaleTarget) != "", read.ScaleApply}, []any{c.most, c.most})

@@ -44,7 +44,7 @@ const packageContainer = "app-package"
 var (
 	least = map[string]any{"environmentName": "dev"}
 	most  = map[string]any{
-		"environmentName": "prod", "partitions": 2, "vnetEnabled": true, "zoneRedundant": true, "secondaryLocation": "northeurope",
+		"environmentName": "prod", "prefix": "test2", "partitions": 2, "vnetEnabled": true, "zoneRedundant": true, "secondaryLocation": "northeurope",
 		"backlogQueues": 3, "messageQueues": []any{"orders", "eu~invoices"}, "duplicateWindow": "PT12H",
 		"registryEnabled": true, "workerImage": "r.azurecr.io/kennel:v1", "workerExists": true, "workerMinimum": 3, "workerMaximum": 30,
 		"scaleApply": true, "authClientId": "client", "operatorId": "ann", "alertEmail": "ops@example.com", "diagnosticLogs": true,
@@ -184,6 +184,7 @@ func infraMistakes(source *bicep.Source, facts infraFacts) []string {
 			return append(all, err.Error())
 		}
 		c := &infraCheck{Deployment: d, infraFacts: facts, most: len(params) > 1, partitions: 4}
+		c.prefix, _ = params["prefix"].(string)
 		if c.most {
 			c.partitions = 2
 		}
@@ -207,6 +208,7 @@ type infraCheck struct {
 	infraFacts
 	most       bool
 	partitions int
+	prefix     string // of what is stored
 	mistakes   []string
 }
 
@@ -257,12 +259,24 @@ var azureNames = map[string]*regexp.Regexp{
 	account + "/tableServices/tables":    regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`),
 }
 
+// stored returns the names of queues or containers in storage.
+func (c *infraCheck) stored(all []string) (stored []string) {
+	for _, name := range all {
+		stored = append(stored, names.WithPrefix(c.prefix, name))
+	}
+	return stored
+}
+
 // names compares what is stored with the names in the code.
 func (c *infraCheck) names() {
 	sorted := func(names []string) []string { return slices.Sorted(slices.Values(names)) }
-	c.want("containers", c.Names(account+"/blobServices/containers"), sorted(append(names.Containers(), packageContainer)))
-	c.want("tables", c.Names(account+"/tableServices/tables"), sorted(names.Tables()))
-	c.want("queues", c.Names(account+"/queueServices/queues"), sorted(names.Queues(c.partitions)))
+	var tables []string
+	for _, table := range names.Tables() {
+		tables = append(tables, names.TableWithPrefix(c.prefix, table))
+	}
+	c.want("containers", c.Names(account+"/blobServices/containers"), sorted(append(c.stored(names.Containers()), packageContainer)))
+	c.want("tables", c.Names(account+"/tableServices/tables"), sorted(tables))
+	c.want("queues", c.Names(account+"/queueServices/queues"), sorted(c.stored(names.Queues(c.partitions))))
 	c.want("topics", c.Names(namespace+"/topics"), []string{names.SignalsTopic})
 	c.want("the name of the app in azure.yaml", c.one(site).At("tags.azd-service-name"), c.service)
 	for _, r := range c.Resources {

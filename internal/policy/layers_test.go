@@ -104,7 +104,7 @@ var layers = map[string][]string{
 	"internal/policy":             {}, // tests
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
-	"internal/config":             {"gate", "internal/suggest"}, // the names of gates
+	"internal/config":             {"gate", "internal/names", "internal/suggest"}, // the names of gates
 	"internal/console":            {},
 	"internal/customhandler":      {},
 	"internal/dev/bicep":          {}, // for tests of infra/

@@ -17,9 +17,9 @@ var (
 	segmentForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
-// maxName leaves room for the longest prefix and for the suffix of dead letters
-// in the 63 characters of a storage queue.
-const maxName = 63 - 20 - len(names.PoisonSuffix)
+// maxName leaves room for the longest prefix with its hyphen and for the suffix of
+// dead letters in the 63 characters of a storage queue.
+const maxName = 63 - (names.MaxPrefix + 1) - len(names.PoisonSuffix)
 
 // Check returns all mistakes of the declarations, joined.
 func (d *Declared) Check() error {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kennel/internal/names"
 )
 
 // Description is what `describe` prints: what a program consists of. It is the
@@ -58,6 +60,18 @@ func (f Function) Text() string {
 		Bindings []Binding `json:"bindings"`
 	}{f.Bindings}) // of strings, into memory
 	return b.String()
+}
+
+// WithPrefix returns the function as the Functions host needs it for a program
+// with a prefix: with the names of queues in storage.
+func (f Function) WithPrefix(prefix string) Function {
+	f.Bindings = slices.Clone(f.Bindings)
+	for i, b := range f.Bindings {
+		if b.QueueName != "" {
+			f.Bindings[i].QueueName = names.WithPrefix(prefix, b.QueueName)
+		}
+	}
+	return f
 }
 
 // QueueDescription is a queue in a description.

@@ -9,8 +9,8 @@ import (
 	"kennel/internal/schedule"
 )
 
-// storageConnection is the setting with the connection of the host.
-const storageConnection = "AzureWebJobsStorage"
+// StorageConnection is the setting with the connection of the host.
+const StorageConnection = "AzureWebJobsStorage"
 
 // httpFunction returns a function that serves a route of the host.
 func httpFunction(name, route string, level Level) Function {
@@ -21,7 +21,7 @@ func httpFunction(name, route string, level Level) Function {
 }
 
 func queueFunction(name, queue string) Function {
-	return Function{name, []Binding{{Type: "queueTrigger", Direction: "in", Name: "message", QueueName: queue, Connection: storageConnection}}}
+	return Function{name, []Binding{{Type: "queueTrigger", Direction: "in", Name: "message", QueueName: queue, Connection: StorageConnection}}}
 }
 
 func timerFunction(name, schedule string) Function {
@@ -33,7 +33,7 @@ func timerFunction(name, schedule string) Function {
 // refuses host.json.
 func consoleFunction() Function {
 	f := httpFunction("Console", "console/{*path}", LevelAnonymous)
-	f.Bindings = append(f.Bindings, Binding{Type: "queue", Direction: "out", Name: "unused", QueueName: names.DoctorQueue, Connection: storageConnection})
+	f.Bindings = append(f.Bindings, Binding{Type: "queue", Direction: "out", Name: "unused", QueueName: names.DoctorQueue, Connection: StorageConnection})
 	return f
 }
 

@@ -2,13 +2,16 @@ package project
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"kennel/internal/names"
+	"kennel/internal/program"
 )
 
 // Partition adds a copy of the function ProcessWork for each partition queue
@@ -50,11 +53,47 @@ func (p *Project) source(function string) string {
 func (p *Project) stageFunction(c *changes, name string) error {
 	to := name + "/function.json"
 	text, copied := p.copies[name]
-	if !copied {
+	if !copied && p.Prefix == "" {
 		return c.copy(to, p.source(name), 0o644)
 	}
-	return c.write(to, 0o644, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	var err error
+	if !copied {
+		text, err = os.ReadFile(p.source(name))
+	}
+	if err == nil {
+		text, err = withPrefix(text, p.Prefix)
+	}
+	if err != nil {
+		return fmt.Errorf("stage the function %s: %w", name, err)
+	}
+	return c.write(to, 0o644, writerOf(text))
+}
+
+// queueMember finds the queue of a binding.
+var queueMember = regexp.MustCompile(`(?i)("queueName"\s*:\s*")([^"]*)"`)
+
+// withPrefix returns a function.json whose queues in the storage of the app have a
+// prefix. Names with a % are settings, which have it or not, and queues of another
+// connection are not ours.
+func withPrefix(text []byte, prefix string) ([]byte, error) {
+	if prefix == "" {
+		return text, nil
+	}
+	var file struct{ Bindings []program.Binding }
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &file); err != nil {
+		return nil, err
+	}
+	ours := make(map[string]bool)
+	for _, b := range file.Bindings {
+		if b.Connection == "" || strings.EqualFold(b.Connection, program.StorageConnection) {
+			ours[b.QueueName] = !strings.Contains(b.QueueName, "%")
+		}
+	}
+	return queueMember.ReplaceAllFunc(text, func(member []byte) []byte {
+		parts := queueMember.FindSubmatch(member)
+		if !ours[string(parts[2])] {
+			return member
+		}
+		return fmt.Appendf(nil, "%s%s\"", parts[1], names.WithPrefix(prefix, string(parts[2])))
+	}), nil
 }

@@ -48,3 +48,29 @@ func TestPartition(t *testing.T) {
 	p = &Project{Root: root, Functions: []string{"Status"}}
 	expectError(t, "no such function", p.Partition(4), "")
 }
+
+// TestPrefix: the queues of staged functions have the prefix, and nothing else of
+// them is changed; a queue of another connection and a setting have none.
+func TestPrefix(t *testing.T) {
+	const own = `{"bindings": [{"type":"queueTrigger", "queueName" : "%s", "connection":"AzureWebJobsStorage","extra":1}]}`
+	root := writeTree(t, map[string]string{
+		"host.json": goodHost, "built": "handler",
+		"functions/ProcessWork/function.json":  fmt.Sprintf(own, "work-0"),
+		"functions/Queue-emails/function.json": fmt.Sprintf(own, "emails"),
+		"functions/Setting/function.json":      fmt.Sprintf(own, "%QUEUE%"),
+		"functions/Other/function.json":        `{"bindings":[{"type":"queueTrigger","queueName":"other","connection":"OtherStorage"}]}`,
+	})
+	p := &Project{Root: root, Functions: []string{"Other", "ProcessWork", "Queue-emails", "Setting"}, Prefix: "test2"}
+	if err := p.Partition(2); err != nil {
+		t.Fatal(err)
+	}
+	dist := must(p.Stage(t.Context(), Target{}, &StageOptions{Prebuilt: filepath.Join(root, "built")}))
+	for name, want := range map[string]string{
+		"ProcessWork": fmt.Sprintf(own, "test2-work-0"), "ProcessWork1": fmt.Sprintf(own, "test2-work-1"), "Queue-emails": fmt.Sprintf(own, "test2-emails"),
+		"Setting": fmt.Sprintf(own, "%QUEUE%"), "Other": readFile(filepath.Join(root, "functions", "Other", "function.json")),
+	} {
+		if got := readFile(filepath.Join(dist, name, "function.json")); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}

@@ -30,6 +30,7 @@ type Project struct {
 	Root      string   // the folder that holds host.json
 	Functions []string // the folder names below functions/, and their copies, sorted
 	Package   string   // of the program; "": see ProgramPackage
+	Prefix    string   // of the program's queues in staged functions; "": none
 
 	copies map[string][]byte // function.json of the copies, see Partition
 }

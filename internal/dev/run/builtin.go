@@ -15,8 +15,10 @@ import (
 func (a *App) runBuiltin(ctx context.Context, h hosted, ready func(error)) (err error) {
 	options := &localhost.Options{Env: a.settings, Executable: h.executable, Console: a.opt.Log, Served: a.opt.Served}
 	// An account may be given for blobs alone; functions with queues are then
-	// reported by the host.
-	if account := azure.Account(h.storage); account.ConnectionString != "" || account.QueueURL != "" {
+	// reported by the host. They have the names in storage, with the prefix.
+	account := azure.Account(h.storage)
+	account.Prefix = ""
+	if account.ConnectionString != "" || account.QueueURL != "" {
 		client, err := account.OpenQueues(nil)
 		if err != nil {
 			return err

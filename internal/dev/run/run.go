@@ -174,7 +174,7 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if err := p.Partition(checked.Partitions); err != nil {
 		return nil, err
 	}
-	a.partitions = checked.Partitions
+	a.partitions, p.Prefix = checked.Partitions, checked.Storage.Prefix
 	a.storage, a.development = checked.Storage, isDevelopment(checked.Storage)
 	a.backlog = checked.BacklogQueues
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)

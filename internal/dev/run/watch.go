@@ -285,5 +285,6 @@ func (a *App) reopen() (*project.Project, error) {
 		return nil, err
 	}
 	p.Package = a.project.Package
+	p.Prefix = a.storage.Prefix
 	return p, p.Partition(a.partitions)
 }
