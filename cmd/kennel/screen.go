@@ -198,6 +198,9 @@ func (s *screen) addresses(e devrun.Event) string {
 			try = ""
 		}
 	}
+	if try != "" && slices.Contains(e.Functions, "Queues") { // a program of one's own
+		text += try + command("queues list")
+	}
 	if slices.Contains(e.Functions, "Unleash") {
 		text += "\n  and in a third one, while it waits:\n" + command("gate release hounds")
 	}

@@ -25,10 +25,13 @@ import (
 // 401 if who calls is not known. Only who has a role is described by …/me.
 func TestPage(t *testing.T) {
 	type me struct {
-		Name  string
-		Roles []string
-		Local bool
+		Name      string
+		Roles     []string
+		Local     bool
+		Functions []string // of the API
 	}
+	routes := []edge.Route{{Function: "B", Pattern: "GET /api/b"}, {Function: "A", Pattern: "GET /api/a"}, {Function: "B", Pattern: "POST /api/b"}}
+	functions := []string{"A", "B"}
 	const signInAt = `Bearer authorization_uri="/.auth/login/aad"`
 	for _, tt := range []struct {
 		name      string
@@ -40,10 +43,10 @@ func TestPage(t *testing.T) {
 		code      string // of …/me
 		me        me
 	}{
-		{"on this machine", config.Config{}, "127.0.0.1:7071", "", 200, "", "", me{edge.Unnamed, []string{"Reader", "Operator"}, true}},
+		{"on this machine", config.Config{}, "127.0.0.1:7071", "", 200, "", "", me{edge.Unnamed, []string{"Reader", "Operator"}, true, functions}},
 		{"at a foreign name", config.Config{}, "mallory.example:7071", "", 401, "Bearer", "sign_in_required", me{}},
-		{"Operator", config.Config{SignedIn: true}, "app.example", apptest.PrincipalOf("ann", "Operator"), 200, "", "", me{"ann", []string{"Reader", "Operator"}, false}},
-		{"Reader", config.Config{SignedIn: true}, "app.example", apptest.PrincipalOf("eve", "Reader", "Other"), 200, "", "", me{"eve", []string{"Reader"}, false}},
+		{"Operator", config.Config{SignedIn: true}, "app.example", apptest.PrincipalOf("ann", "Operator"), 200, "", "", me{"ann", []string{"Reader", "Operator"}, false, functions}},
+		{"Reader", config.Config{SignedIn: true}, "app.example", apptest.PrincipalOf("eve", "Reader", "Other"), 200, "", "", me{"eve", []string{"Reader"}, false, functions}},
 		{"without a role", config.Config{SignedIn: true}, "app.example", apptest.PrincipalOf("bob"), 200, "", "role_required", me{}},
 		{"not signed in", config.Config{SignedIn: true}, "app.example", "", 401, signInAt, "sign_in_required", me{}},
 	} {
@@ -52,7 +55,7 @@ func TestPage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			edge.ServeRoutes(host, edge.NewPeople(tt.cfg, slog.New(slog.DiscardHandler)).Routes(nil))
+			edge.ServeRoutes(host, edge.NewPeople(tt.cfg, slog.New(slog.DiscardHandler)).Routes(routes))
 			call := func(path, ifNoneMatch string) (answer *http.Response, body string) {
 				r := httptest.NewRequestWithContext(t.Context(), "GET", "http://"+tt.host+path, nil)
 				if tt.principal != "" {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,15 +53,22 @@ func TestBrowser(t *testing.T) {
 	suite := installSuite(t, ctx)
 	app := startApp(t)
 	seed(t, app)
+	shop := startProgram(t, "examples/starter")
 	pages, err := filepath.Abs("page")
 	check(t, err)
-	environment := []string{"STRANGE=" + text(t, strange), "PAGE=" + pages, "OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
+	environment := []string{"STRANGE=" + text(t, strange), "PAGE=" + pages, "OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "SHOP=" + signedIn(t, shop.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
 	suite.run(t, ctx, environment, "--test-reporter=spec", "suite.mjs")
 
 	for _, reason := range []string{"taken over", "maintenance", "mended", "not needed", "Monday"} {
 		if !app.logged("change through the console", "ann "+hostile, reason+" "+hostile) {
 			t.Errorf("the log has no change by ann with the reason %s", reason)
 		}
+	}
+	if !shop.logged("change through the console", "ann "+hostile, "the numbers "+hostile) {
+		t.Error("the log has no run of the timer by ann")
+	}
+	if !shop.contains("customer=ann item=" + strconv.Quote(hostile)) {
+		t.Error("the log has no order that was sent")
 	}
 }
 
@@ -140,15 +148,34 @@ func (a *app) logged(values ...string) bool {
 	return false
 }
 
+// contains reports whether the log has a text.
+func (a *app) contains(text string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Contains(a.log.String(), text)
+}
+
 // startApp starts the app as `kennel up` does, with settings that the platform
 // has where it signs people in.
 func startApp(t *testing.T, settings ...string) *app {
 	t.Helper()
-	handler, err := storetest.Build("handler")
+	return startProgram(t, "handler", settings...)
+}
+
+// startProgram is startApp for a program of this module.
+func startProgram(t *testing.T, program string, settings ...string) *app {
+	t.Helper()
+	handler, err := storetest.Build(program)
 	check(t, err)
 	root := t.TempDir()
 	repository := filepath.Join("..", "..")
-	check(t, os.CopyFS(filepath.Join(root, "functions"), os.DirFS(filepath.Join(repository, "functions"))))
+	functions := repository
+	if program != "handler" {
+		functions = filepath.Join(repository, filepath.FromSlash(program))
+		check(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module kennel/"+program+"\n"), 0o644)) // names what the handler is built from
+		check(t, os.WriteFile(filepath.Join(root, "main.go"), []byte("package main\n"), 0o644))
+	}
+	check(t, os.CopyFS(filepath.Join(root, "functions"), os.DirFS(filepath.Join(functions, "functions"))))
 	text, err := os.ReadFile(filepath.Join(repository, "host.json"))
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(root, "host.json"), text, 0o644))

@@ -30,7 +30,7 @@ type largeView struct {
 	Count int    `json:"count"` // of them; 0: one at least
 
 	name  string
-	calls []string // of the API, besides me
+	calls []string // of the API, besides me and timers
 }
 
 // views returns all views, and one of each kind of item in them.
@@ -49,8 +49,8 @@ func (l *large) views() []largeView {
 		{"#/" + channel, rows("Blogs of " + largeChannel + ", newest first"), pageRows, "one channel", []string{channel, channel + "/blogs", channel + "/deletion"}},
 		{"#/deadletters", rows("Queues with dead letters"), 1, "dead letters", []string{"deadletters"}},
 		{"#/deadletters/" + largeLetters, rows("Dead letters"), 32, "dead letters of one queue", []string{"deadletters", "deadletters/" + largeLetters}},
-		{"#/queues", rows("Queues"), len(largeQueues), "queues and scale", []string{"scale", "scale/history", "scale/rules", "status"}},
-		{"#/queues/work-0?range=1d", ".charts svg", 4, "one queue", []string{"scale", "scale/history", "status"}},
+		{"#/queues", rows("Queues"), len(largeQueues), "queues and scale", []string{"queues", "scale", "scale/history", "scale/rules"}},
+		{"#/queues/work-0?range=1d", ".charts svg", 4, "one queue", []string{"queues/work-0", "scale", "scale/history"}},
 		{"#/relay", rows("Queues and topics"), pageRows, "relay", []string{"relay"}},
 		{"#/bill", rows("Bill by job"), 0, "bill", []string{"status"}},
 	}
@@ -73,6 +73,8 @@ var limits = map[string]struct{ requests, bytes int }{
 	"gates":                       {102, 30_000},
 	"gates/{gate}":                {1, 2000},
 	"gates/{gate}/waiters":        {1, 80_000},
+	"queues":                      {40, 10_000},
+	"queues/{queue}":              {40, 1000},
 	"relay":                       {1, 60_000},
 	"scale":                       {1, 10_000},
 	"scale/history":               {1, 1_000_000},
@@ -134,7 +136,7 @@ func TestLarge(t *testing.T) {
 					files++
 					continue
 				}
-				if path == "me" {
+				if path == "me" || path == "timers" { // once, for the frame; an app without timers needs no request for them
 					continue
 				}
 				calls = append(calls, path)
@@ -170,7 +172,7 @@ func TestLarge(t *testing.T) {
 
 // patternOf returns the path of a call without the names in it.
 func (l *large) patternOf(path string) string {
-	return strings.NewReplacer(sequenceName(1), "{sequence}", largeGate, "{gate}", l.batch, "{batch}", "channels/"+largeChannel, "channels/{channel}",
+	return strings.NewReplacer(sequenceName(1), "{sequence}", largeGate, "{gate}", l.batch, "{batch}", "channels/"+largeChannel, "channels/{channel}", "queues/work-0", "queues/{queue}",
 		largeLetters, "{queue}").Replace(path)
 }
 

@@ -15,7 +15,7 @@ import (
 // whose key was not checked. An envelope reaches the routes of its function
 // only.
 func (c *People) Routes(api []Route) []Route {
-	routes := append(slices.Clone(api), c.personRoute())
+	routes := append(slices.Clone(api), c.personRoute(api))
 	for i := range routes {
 		rt := &routes[i]
 		rt.console, rt.Function = c.serve, ConsoleFunction
@@ -53,8 +53,14 @@ func (c *People) index(file page.File) http.Handler {
 }
 
 // personRoute serves GET /api/console/api/me. The page shows who is signed in,
-// and what this person may do.
-func (c *People) personRoute() Route {
+// what this person may do, and the views of the functions that the program has.
+func (c *People) personRoute(api []Route) Route {
+	functions := []string{}
+	for _, rt := range api {
+		functions = append(functions, rt.Function)
+	}
+	slices.Sort(functions)
+	functions = slices.Compact(functions)
 	return Route{Pattern: "GET /api/me", Handler: Respond(func(error) *Fault { return nil }, func(r *http.Request) (Reply, error) {
 		p, _ := PersonOf(r)
 		roles := []Role{}
@@ -64,9 +70,10 @@ func (c *People) personRoute() Route {
 			}
 		}
 		return Reply{Status: http.StatusOK, Body: struct {
-			Name  string `json:"name"`
-			Roles []Role `json:"roles"`
-			Local bool   `json:"local"`
-		}{p.Name, roles, c.local}}, nil
+			Name      string   `json:"name"`
+			Roles     []Role   `json:"roles"`
+			Local     bool     `json:"local"`
+			Functions []string `json:"functions"`
+		}{p.Name, roles, c.local, functions}}, nil
 	})}
 }

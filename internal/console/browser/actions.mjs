@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { go, says, used, views, visit } from './page.mjs';
+import { functions, go, says, used, views, visit } from './page.mjs';
 
 // The buttons by module, and what they call: "" changes nothing.
 const buttons = {
@@ -23,6 +23,8 @@ const buttons = {
     'Close…': 'POST gates/${name}/close', 'Replace and close…': 'POST gates/${name}/close',
     'Release…': 'POST gates/${name}/release', 'Release again…': 'POST gates/${name}/release',
   },
+  'views/queues.js': { 'Send a message…': 'POST queues/${queue}/messages' },
+  'views/timers.js': { 'Run now…': 'POST timers/${timer}/run' },
   'views/relay.js': { 'Move the backlog now…': 'POST relay/syphon' },
   'views/rules.js': { 'Edit…': 'PUT scale/rules', Check: 'PUT scale/rules?dryRun=true', 'Save…': 'PUT scale/rules', Cancel: '' },
   'views/sequences.js': { 'Begin a sequence…': 'POST sequences/${sequence}/raise', 'Raise…': 'POST sequences/${sequence}/raise' },
@@ -84,7 +86,7 @@ test('a Reader sees each action, with the reason why not', () => visit('Reader',
   }
   assert.deepEqual([...seen].sort(), all.filter(([label, call]) => call && !hidden.includes(label)).map(([label]) => label).sort());
   assert.deepEqual(await page.evaluate(() => globalThis.app.log.filter((request) => request.method !== 'GET')), []);
-}, { fake: { name: 'bob', roles: ['Reader'], local: false } }));
+}, { fake: { name: 'bob', roles: ['Reader'], local: false, functions } }));
 
 test('the app rejects each call of a Reader', () => visit('Reader', '#/bill', async (page) => {
   for (const call of calls) {

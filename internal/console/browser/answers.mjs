@@ -40,6 +40,7 @@ export function fake(spec, hostile, me) {
       case 'integer': return 1000 * (i + 1) + app.turn;
       case 'number': return (i + 1) * 1.5 + app.turn;
       case 'string': return text(schema, place, i);
+      case 'null': return null;
       default: return text({}, place, i);
     }
   }
@@ -71,7 +72,7 @@ export function fake(spec, hostile, me) {
     if (schema.pattern?.includes('[0-9]{6}')) return `${i + 1}2.${String(100000 + app.turn)}`;
     if (place === 'Bill.currency') return 'USD';
     if (/^ScaleRules\.(coolDown|startUp|windows\[\]\.lead)$/.test(place)) return '1m30s'; // the app refuses anything else
-    if (/\b(ScaleSample|ScaleAdvice)\.queue$/.test(place)) return `work-${i} ${hostile}`;
+    if (/\b(ScaleSample|ScaleAdvice|Queue|QueueDetails)\.(queue|storageQueue)$/.test(place)) return `work-${i} ${hostile}`;
     texts.add(place);
     return `${place} ${i} ${app.turn} ${hostile}`;
   }

@@ -1,8 +1,8 @@
-// Queues and scale, the relay, and the bill.
+// Queues and scale, timers, the relay, and the bill.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answer, dialog, hostile, isAccessible, says, visit } from './page.mjs';
+import { answer, dialog, go, hostile, isAccessible, says, visit } from './page.mjs';
 
 const minute = 60000;
 
@@ -30,6 +30,95 @@ test('queues show the advice, and charts over time', () => visit('Operator', '#/
   await page.getByRole('link', { name: '6 hours' }).click();
   await page.getByRole('link', { name: '6 hours', exact: true }).and(page.locator('[aria-current]')).waitFor();
 }, { answers: { scale: check(1), 'scale/history': { items: Array.from({ length: 50 }, (_, i) => check(50 - i)) } } }));
+
+test('a message is sent to a queue of the program', () => visit('Shop', '#/queues', async (page) => {
+  const queues = page.getByRole('table', { name: 'Queues' });
+  await queues.getByRole('button', { name: 'Send a message to orders' }).click();
+  const box = await dialog(page, 'Send a message to orders');
+  assert.equal(await page.evaluate(() => document.activeElement.name), 'body');
+  const send = box.getByRole('button', { name: 'Send', exact: true });
+  assert.equal(await send.getAttribute('aria-disabled'), 'true');
+  await box.getByLabel('Message').fill('{"customer":"ann"}');
+  await box.getByLabel('Delay').fill('soon');
+  await send.click();
+  await says(box.locator('.field', { hasText: 'Delay' }), 'delay is "soon"');
+  assert.equal(await box.getByLabel('Delay').getAttribute('aria-invalid'), 'true');
+  await isAccessible(page, 'a delay that is wrong');
+  await box.getByLabel('Delay').fill('');
+  await send.click();
+  await says(box.locator('.field', { hasText: 'Message' }), 'an order needs a customer and an item');
+  assert.equal(await box.getByLabel('Delay').getAttribute('aria-invalid'), null);
+  assert.match(await box.getByLabel('Message').getAttribute('aria-describedby'), /^body-wrong$/);
+  await isAccessible(page, 'a message that is wrong');
+  await box.getByLabel('Message').fill(JSON.stringify({ customer: 'ann', item: hostile }));
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter'); // the delay, Cancel, Send
+  await says(page.locator('#toasts'), 'is in orders.');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Send a message…', 'the focus goes back');
+  await queues.getByRole('link', { name: 'orders' }).click();
+  await says(page.locator('.facts'), 'Attempts of a message');
+  await page.getByRole('button', { name: 'Send a message to orders' }).click();
+  await (await dialog(page, 'Send a message to orders')).getByRole('button', { name: 'Cancel' }).click();
+}));
+
+test('a message that may have been sent stays in the dialog', () => visit('Shop', '#/queues/orders', async (page) => {
+  await page.route('**/messages', (route) => route.fulfill({ status: 503, headers: { 'X-Request-Id': 'r1' }, json: { error: { code: 'change_unclear', message: `It may have been sent ${hostile}` } } }));
+  await page.getByRole('button', { name: 'Send a message to orders' }).click();
+  const box = await dialog(page, 'Send a message to orders');
+  await box.getByLabel('Message').fill('{}');
+  await box.getByRole('button', { name: 'Send', exact: true }).click();
+  await says(box.locator('.note'), `It may have been sent ${hostile}`);
+  assert.equal(await box.getByLabel('Message').inputValue(), '{}');
+  await page.keyboard.press('Escape');
+}));
+
+test('a queue that is paused is marked, with who did it and why', () => visit('Operator', '#/queues', async (page) => {
+  const paused = { at: new Date(Date.now() - 3.5 * minute).toISOString(), by: { name: `ann ${hostile}`, verified: true }, reason: `maintenance ${hostile}` };
+  const queue = { queue: 'emails', own: true, storageQueue: 'emails', ready: 3, inFlight: 1, delayed: 2, oldestSeconds: 90, deadLetters: 4, concurrency: 8, lastOkAt: null, paused };
+  await answer(page, 'queues', { items: [queue] });
+  await answer(page, 'queues/emails', { ...queue, maxAttempts: 20, timeoutSeconds: 300, handled: true });
+  await page.reload();
+  await page.getByTitle(`Paused by ann ${hostile}. maintenance ${hostile}`).waitFor();
+  await page.getByRole('link', { name: '4', exact: true }).waitFor();
+  await isAccessible(page, 'a paused queue');
+  await page.getByRole('link', { name: 'emails' }).click();
+  await says(page.locator('.note.warn'), `maintenance ${hostile}`);
+  await page.getByRole('link', { name: '4 dead letters' }).waitFor();
+}));
+
+test('a timer is run by hand', () => visit('Shop', '', async (page) => {
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Timers' }).click();
+  const row = page.getByRole('row', { name: /report/ });
+  await says(row, '0 * * * *');
+  await row.getByRole('button', { name: 'Run now: report' }).click();
+  const box = await dialog(page, 'Run report now');
+  await isAccessible(page, 'the run of a timer');
+  await box.getByLabel('Reason').fill(`the numbers ${hostile}`);
+  await box.getByRole('button', { name: 'Run now', exact: true }).click();
+  await says(page.locator('#toasts'), 'report is about to run.');
+  await row.getByText('Done', { exact: true }).waitFor();
+}));
+
+// listed returns the views that the navigation has.
+const listed = (page) => page.getByRole('navigation', { name: 'Views' }).getByRole('link').allInnerTexts();
+
+test('an app without timers does not list them', () => visit('Operator', '#/timers', async (page) => {
+  await says(page, 'This program declares no timers.');
+  await go(page, '#/bill');
+  assert.deepEqual(await listed(page), ['Overview', 'Order numbers', 'Gates', 'Batches', 'Channels', 'Dead letters', 'Queues and scale', 'Relay', 'Bill']);
+}));
+
+test('a program lists the views of its parts', () => visit('Shop', '#/queues', async (page) => {
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Timers' }).waitFor();
+  assert.deepEqual(await listed(page), ['Overview', 'Dead letters', 'Queues and scale', 'Timers', 'Bill']);
+  await says(page, 'orders');
+  assert.equal(await page.locator('.note').count(), 0, 'it has no scaling, which is no failure');
+  await go(page, '#/queues/orders');
+  await says(page, 'Attempts of a message');
+  assert.equal(await page.locator('.note').count(), 0);
+}));
 
 test('the rules are checked before they are saved', () => visit('Operator', '#/queues', async (page) => {
   await page.getByRole('button', { name: 'Edit the rules' }).click();

@@ -7,7 +7,8 @@ import { chromium } from 'playwright-core';
 import { fake } from './answers.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const servers = { Operator: process.env.OPERATOR, Reader: process.env.READER, stranger: process.env.STRANGER };
+// Shop is an Operator of another program, which has a queue and a timer.
+const servers = { Operator: process.env.OPERATOR, Shop: process.env.SHOP, Reader: process.env.READER, stranger: process.env.STRANGER };
 
 // spec is the description of the API.
 export const spec = JSON.parse(readFileSync(process.env.OPENAPI, 'utf8'));
@@ -20,10 +21,13 @@ export const hostile = process.env.HOSTILE;
 const queue = `#/queues/${encodeURIComponent(`work-0 ${hostile}`)}`; // as in answers.mjs
 export const views = [
   '#/overview', '#/sequences', '#/sequences/orders', '#/gates', '#/gates/hounds', '#/batches', '#/batches/b', '#/channels', '#/channels/news',
-  '#/deadletters', '#/deadletters/returns-poison', '#/queues', queue, '#/relay', '#/bill',
+  '#/deadletters', '#/deadletters/returns-poison', '#/queues', queue, '#/timers', '#/relay', '#/bill',
 ];
 
-const ann = { name: `ann ${hostile}`, roles: ['Operator'], local: false };
+// functions are those of the API that the navigation knows.
+export const functions = ['Channels', 'DeadLetters', 'Queues', 'Relay', 'Sequences', 'SubmitBatch', 'Timers', 'Unleash'];
+
+const ann = { name: `ann ${hostile}`, roles: ['Operator'], local: false, functions };
 
 // used is what an Operator has done in all tests: the buttons by their texts, and
 // the changes that the app has made.
@@ -89,7 +93,7 @@ async function open(role) {
     const ofAPI = message.text().startsWith('Failed to load resource') && /\/api\/console(\/api\/|$)/.test(new URL(message.location().url).pathname);
     if (message.type() === 'error' && !ofAPI) page.errors.push(`${message.text()} ${message.location().url}`);
   });
-  if (role === 'Operator') {
+  if (['Operator', 'Shop'].includes(role)) {
     await page.exposeFunction('pressed', (text) => { used.pressed.add(text); });
     await page.addInitScript(() => addEventListener('click', (event) => {
       const button = event.target.closest('button:not([aria-disabled])');

@@ -8,16 +8,18 @@ import { badge, failure, note } from './parts.js';
 import { here, link } from './router.js';
 
 // The views by their names in addresses. A module is loaded when its view is
-// opened first; docs/console.md describes its exports.
+// opened first; docs/console.md describes its exports. A view is in the navigation
+// if the program has its function of the API, and is not hidden.
 const views = {
   overview: { title: 'Overview', load: () => import('./views/overview.js') },
-  sequences: { title: 'Order numbers', load: () => import('./views/sequences.js') },
-  gates: { title: 'Gates', load: () => import('./views/gates.js') },
-  batches: { title: 'Batches', load: () => import('./views/batches.js') },
-  channels: { title: 'Channels', load: () => import('./views/channels.js') },
-  deadletters: { title: 'Dead letters', load: () => import('./views/deadletters.js') },
-  queues: { title: 'Queues and scale', load: () => import('./views/queues.js') },
-  relay: { title: 'Relay', load: () => import('./views/relay.js') },
+  sequences: { title: 'Order numbers', of: 'Sequences', load: () => import('./views/sequences.js') },
+  gates: { title: 'Gates', of: 'Unleash', load: () => import('./views/gates.js') },
+  batches: { title: 'Batches', of: 'SubmitBatch', load: () => import('./views/batches.js') },
+  channels: { title: 'Channels', of: 'Channels', load: () => import('./views/channels.js') },
+  deadletters: { title: 'Dead letters', of: 'DeadLetters', load: () => import('./views/deadletters.js') },
+  queues: { title: 'Queues and scale', of: 'Queues', load: () => import('./views/queues.js') },
+  timers: { title: 'Timers', of: 'Timers', load: () => import('./views/timers.js'), hidden: () => !hasTimers },
+  relay: { title: 'Relay', of: 'Relay', load: () => import('./views/relay.js') },
   bill: { title: 'Bill', load: () => import('./views/bill.js') },
 };
 
@@ -26,6 +28,7 @@ const poller = new Poller(updated);
 const redrawAfter = 10000; // ms, so that ages are right
 
 let me; // who is signed in
+let hasTimers = false; // only programs of one's own have any
 let refused; // why the app rejects this caller
 let current; // the view that is open: {name, module, ctx, problem}
 let drawnAt = 0;
@@ -126,7 +129,7 @@ function frame(content, name) {
   return h('div', { class: 'frame' },
     h('header', { class: 'side' },
       h('a', { class: 'brand', href: link('overview') }, h('img', { src: '/api/console/icon.svg', alt: '', width: 22, height: 22 }), 'Kennel'),
-      h('nav', { 'aria-label': 'Views' }, h('ul', null, Object.entries(views).map(([view, { title }]) =>
+      h('nav', { 'aria-label': 'Views' }, h('ul', null, Object.entries(views).filter(([view]) => view === name || isListed(views[view])).map(([view, { title }]) =>
         h('li', { key: view }, h('a', { href: link(view), 'aria-current': view === name ? 'page' : null }, title))))),
       h('div', { class: 'person' },
         h('p', { class: 'who', title: me.name }, me.local ? 'On this machine' : me.name),
@@ -138,6 +141,11 @@ function frame(content, name) {
         h('div', { id: 'live' })),
       me.roles.includes('Operator') ? null : h('p', { class: 'role small' }, 'You have the role Reader: you can see everything and change nothing.'),
       h('div', { key: `view ${name}`, class: `view ${name}` }, content)));
+}
+
+// isListed reports whether the navigation has a view.
+function isListed({ of, hidden }) {
+  return (!of || me.functions.includes(of)) && !hidden?.();
 }
 
 // heading is the title of a view, and below it the arguments of the address.
@@ -199,7 +207,15 @@ async function start() {
     draw();
     return;
   }
+  findTimers();
   await open();
+}
+
+// findTimers shows the view of timers in the navigation, unless there are none.
+async function findTimers() {
+  const { items } = await get(api`timers`).catch(() => ({ items: [undefined] })); // perhaps there are some
+  hasTimers = items.length > 0;
+  if (hasTimers && current) draw();
 }
 
 addEventListener('hashchange', open);

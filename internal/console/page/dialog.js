@@ -13,11 +13,13 @@ import { button, failure, field } from './parts.js';
 //   typed         the text that must be typed, as the name of the deleted item,
 //                 as it is or as it is shown; both may be functions of the values
 //   reason        asks for a reason: true, or 'required'
-//   fields        of {name, label, hint, type, value, required, choices, min, max}
+//   fields        of {name, label, hint, type, value, required, choices, min, max};
+//                 code is for text in letters of equal width
 //   trial         {label, run(values)}: a button that tries it without effect, and
 //                 shows the nodes that run returns in the form
 //   run(values)   does it; values has reason and the fields. It returns the
-//                 message to show afterwards, text or nodes, or ""
+//                 message to show afterwards, text or nodes, or "". An error with
+//                 the name of a field in its member field is shown below that
 export function act(options) {
   const box = document.getElementById('dialogs');
   const caller = document.activeElement;
@@ -74,15 +76,16 @@ export function act(options) {
     ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
     ...(given(options.typed) !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, given(options.typed)), ' to confirm'], type: 'text', required: true, wrong: mismatch() }] : []),
   ];
+  const blamed = (f) => (state.error?.field === f.name ? { ...f, wrong: state.error.message } : f);
   const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', 'aria-describedby': options.text ? 'dialog-text' : null, onclose: closed, oncancel: (event) => { if (state.busy) event.preventDefault(); } },
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
       h('h2', { id: 'dialog-title' }, options.title),
       h('div', { class: 'body' },
         h('div', { key: 'form' },
           options.text && h('div', { class: 'text', id: 'dialog-text' }, options.text),
-          allFields().map((f) => h('div', { key: f.name }, inputOf(f, state.values[f.name] ?? '', (value) => set(f.name, value), state.busy))),
+          allFields().map((f) => h('div', { key: f.name }, inputOf(blamed(f), state.values[f.name] ?? '', (value) => set(f.name, value), state.busy))),
           state.tried && h('div', { role: 'status' }, state.tried)),
-        state.error && failure(state.error)),
+        state.error && !state.error.field && failure(state.error)),
       h('div', { class: 'actions' },
         options.trial && h('button', { type: 'button', key: 'trial', class: 'trial', 'aria-disabled': state.busy ? 'true' : null, onclick: () => attempt(options.trial.run, (nodes) => { state.tried = nodes; }) }, options.trial.label),
         h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
@@ -107,15 +110,24 @@ function inputOf(f, value, set, busy) {
       return h('label', { class: 'check' }, h('input', { type: 'checkbox', name: f.name, checked: value, disabled: busy, onchange: (event) => set(event.target.checked) }),
         h('span', null, f.label, f.hint && h('small', null, f.hint)));
     case 'textarea':
-      return field(label, h('textarea', { ...props, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, value: f.value ?? '' }), f.hint);
+      return field(label, h('textarea', { ...props, class: f.code ? 'code' : null, spellcheck: f.code ? 'false' : null, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, ...wrongOf(f), value: f.value ?? '' }), f.hint, wrongText(f));
     case 'file':
       return fileInput(f, value, set, busy);
     default:
       return field(label, h('input', {
         ...props, type: f.type ?? 'text', min: f.min ?? null, max: f.max ?? null, step: f.step ?? null, autocomplete: 'off', spellcheck: 'false',
-        inputmode: f.inputmode ?? null, 'aria-invalid': f.wrong ? 'true' : null, 'aria-describedby': f.wrong !== undefined ? `${f.name}-wrong` : null, maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
-      }), f.hint, f.wrong !== undefined && h('small', { id: `${f.name}-wrong`, class: 'wrong', role: 'status' }, f.wrong), f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));
+        inputmode: f.inputmode ?? null, ...wrongOf(f), maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
+      }), f.hint, wrongText(f), f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));
   }
+}
+
+// wrongOf and wrongText mark an input whose value is wrong, and state why.
+function wrongOf(f) {
+  return { 'aria-invalid': f.wrong ? 'true' : null, 'aria-describedby': f.wrong !== undefined ? `${f.name}-wrong` : null };
+}
+
+function wrongText(f) {
+  return f.wrong !== undefined && h('small', { id: `${f.name}-wrong`, class: 'wrong', role: 'status' }, f.wrong);
 }
 
 // fileInput takes a file that is chosen or dropped.

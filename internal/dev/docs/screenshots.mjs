@@ -48,6 +48,9 @@ const amounts = {
 };
 const sum = (place) => Object.values(amounts).reduce((total, a) => total + a[place], 0).toFixed(6);
 
+// queueOf is an answer for a built-in queue.
+const queueOf = (name) => ({ ...sample(name, 0), own: false, storageQueue: name, deadLetters: 0, concurrency: 0, lastOkAt: null });
+
 // Changes of answers by paths. Those without a parameter invent the whole answer.
 const changes = [
   [/^status$/, (a) => {
@@ -61,6 +64,8 @@ const changes = [
     };
     return a;
   }],
+  [/^queues$/, () => ({ items: Object.keys(shares).map(queueOf) })],
+  [/^queues\/work-0$/, () => ({ ...queueOf('work-0'), maxAttempts: 0, timeoutSeconds: 0, handled: true })],
   [/^scale$/, () => check(0)],
   [/^scale\/history$/, () => ({ items: Array.from({ length: 61 }, (_, i) => check(60 - i)) })],
   [/^channels\/archive-2024\/deletion$/, () => ({ channel: 'archive-2024', incarnation: '673b02c41f80-a2cf55bb', state: 'running', deleted: 184200, startedAt: time(2) })],

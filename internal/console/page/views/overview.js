@@ -43,14 +43,14 @@ function services(s) {
 }
 
 // Where a problem can be seen, by the beginning of its code.
-const places = [['sequence', 'sequences'], ['gate', 'gates'], ['batch', 'batches'], ['dead_letters', 'deadletters'], ['backlog', 'relay'], ['rules', 'queues'], ['scale', 'queues'], ['bus', 'relay']];
+const places = [['sequence', 'sequences'], ['gate', 'gates'], ['batch', 'batches'], ['dead_letters', 'deadletters'], ['queue', 'queues'], ['timer', 'timers'], ['backlog', 'relay'], ['rules', 'queues'], ['scale', 'queues'], ['bus', 'relay']];
 
 // problem shows a problem, its description first: an operator who was woken up
 // reads from the left.
 function problem(p) {
   const place = places.find(([begin]) => p.code.startsWith(begin))?.[1];
   const subject = p.code === 'dead_letters' && p.subject && !p.subject.endsWith('-poison') ? p.subject + '-poison' : p.subject;
-  const named = ['sequences', 'gates', 'deadletters'].includes(place);
+  const named = ['sequences', 'gates', 'deadletters'].includes(place) || p.code.startsWith('queue');
   return h('li', { key: `${p.code} ${p.subject}`, class: 'problem' },
     h('p', { class: 'what' }, p.subject ? [place ? to(p.subject, place, named ? [subject] : []) : code(p.subject), ' '] : null, p.what),
     h('p', null, withCommands(p.help)),

@@ -1,27 +1,30 @@
-// Queues and scale: how many messages wait and for how long, over time; how many
-// instances and hands the queues need, and why; and the rules for that.
+// Queues and scale: how many messages wait and for how long, now and over time;
+// messages for the queues of the program; how many instances and hands the queues
+// need, and why; and the rules for that.
 
-import { api } from '../api.js';
+import { api, change } from '../api.js';
 import { lineChart, sparkline } from '../chart.js';
+import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { count, decimal, duration, exact, none, now, number, percent, since } from '../format.js';
 import { History } from '../history.js';
-import { badge, code, empty, facts, note, section, to } from '../parts.js';
+import { badge, button, code, empty, facts, named, note, section, to } from '../parts.js';
 import { link } from '../router.js';
 import { table } from '../table.js';
 import { rules } from './rules.js';
 
 const view = 'queues';
 const ranges = { '1h': ['1 hour', 60], '6h': ['6 hours', 360], '1d': ['1 day', 1440] }; // in minutes
-const off = ['scale_off'];
+const off = ['scale_off', 'not_found']; // a program of one's own has no scaling
 
 export default {
   sources(ctx) {
     const [queue] = ctx.args;
     const history = ctx.state.history = new History(queue ? ranges[rangeOf(ctx)][1] : 60);
     return {
+      // Each read samples all queues.
+      ...(queue ? { queue: { path: api`queues/${queue}`, every: 10, expects: ['queue_not_found'] } } : { list: { path: api`queues`, every: 10 } }),
       scale: { path: api`scale`, every: 10, expects: ['scale_not_checked', ...off] },
-      status: { path: api`status`, every: 4 },
       history: { ...history.source(), expects: off },
       ...(!queue && { rules: { path: api`scale/rules`, every: 30, expects: off } }),
     };
@@ -30,7 +33,6 @@ export default {
   render(data, ctx) {
     const state = {
       check: data.scale.error?.code === 'scale_not_checked' ? undefined : data.scale.value,
-      depths: data.status.value?.queues ?? {},
       history: ctx.state.history,
     };
     return ctx.args.length ? one(state, data, ctx) : all(state, data, ctx);
@@ -43,7 +45,8 @@ function all(state, data, ctx) {
     data.scale.error?.code === 'scale_off' ? note('info', h('p', null, data.scale.error.message)) : null,
     data.scale.error?.code === 'scale_not_checked' ? note('info', h('p', null, 'Scaling was not checked yet. The first check comes within a minute of the start.')) : null,
     check ? advice(check) : null,
-    data.status.value ? section('Queues', check ? h('span', { class: 'small quiet' }, 'rates are those of the last check') : null, queues(state)) : null,
+    data.list.value ? section('Queues', h('span', { class: 'small quiet' }, data.list.value.items.some((q) => q.own) && !data.list.value.items.every((q) => q.own) ? 'also those of built-in parts, which alone put messages into them' : null), queues(state, data.list.value.items, ctx)) : null,
+    check?.samples.length ? section('Load and hands', h('span', { class: 'small quiet' }, 'those of the last check'), loads(state)) : null,
     data.rules.value ? rules(data.rules.value, ctx) : null,
   ];
 }
@@ -77,23 +80,85 @@ function advice(check) {
       ]) : null));
 }
 
-function queues({ check, depths, history }) {
-  const names = [...new Set([...Object.keys(depths), ...(check?.samples ?? []).map((s) => s.queue)])].sort();
-  if (!names.length) return empty('No queue was used yet.', 'Queues appear here when a channel is deleted or a batch is submitted. ', to('Submit a batch', 'batches'));
-  const rows = names.map((queue) => ({ queue, depth: depths[queue] ?? {}, ...sampleOf(check, queue) }));
+function queues({ check }, items, ctx) {
+  // A check may know a queue that was not used since the start.
+  const storage = new Set(items.map((q) => q.storageQueue));
+  const rows = [...items, ...(check?.samples ?? []).filter((s) => !storage.has(s.queue)).map((s) => ({ ...s, storageQueue: s.queue }))];
+  if (!rows.length) return empty('No queue was used yet.', 'Queues appear here when a channel is deleted or a batch is submitted. ', to('Submit a batch', 'batches'));
   const columns = [
-    { label: 'Queue', kind: 'name', cell: (q) => [to(code(q.queue), view, [q.queue]), q.sample.held ? [' ', badge('warn', 'Held')] : null] },
+    { label: 'Queue', kind: 'name', cell: (q) => [to(code(q.queue), view, [q.queue]), marks(q, check)] },
+    { label: 'Ready', num: true, cell: (q) => number(q.ready) },
+    { label: 'In flight', num: true, cell: (q) => number(q.inFlight) },
+    { label: 'Delayed', num: true, cell: (q) => number(q.delayed) },
+    { label: 'Oldest', num: true, cell: (q) => oldest(q) },
+    { label: 'Dead letters', num: true, cell: (q) => letters(q, number(q.deadLetters)) },
+    { label: 'Concurrency', num: true, cell: (q) => (q.concurrency ? number(q.concurrency) : none) },
+    { label: 'Last done', num: true, cell: (q) => since(q.lastOkAt) },
+    { label: '', kind: 'actions', cell: (q) => actions(q, ctx) },
+  ];
+  return table({ label: 'Queues', columns, rows, key: (q) => q.queue });
+}
+
+// marks are what holds the messages of a queue back.
+function marks(q, check) {
+  const { sample } = sampleOf(check, q.storageQueue);
+  return [
+    q.paused ? [' ', h('span', { title: `Paused by ${q.paused.by?.name ?? q.paused.by}. ${q.paused.reason}` }, badge('warn', 'Paused'))] : null,
+    sample.held ? [' ', badge('warn', 'Held')] : null,
+  ];
+}
+
+function oldest(q) {
+  return q?.ready ? duration(q.oldestSeconds) : none;
+}
+
+// letters is a link to the dead letters of a queue, if it has any.
+function letters(q, text) {
+  return q.deadLetters ? to(text, 'deadletters', [`${q.storageQueue}-poison`]) : text;
+}
+
+function actions(q, ctx) {
+  return q.own ? button('Send a message…', () => send(q.queue, ctx), { may: ctx.may, describe: `Send a message to ${q.queue}` }) : null;
+}
+
+// The fields of the dialog to which the errors of a message belong.
+const fieldOf = { bad_delay: 'delay', bad_message: 'body', message_too_large: 'body' };
+
+function send(queue, ctx) {
+  act({
+    title: ['Send a message to ', named(queue)],
+    text: 'The queue takes what the program declares, usually JSON.',
+    fields: [
+      { name: 'body', label: 'Message', type: 'textarea', required: true, rows: 8, code: true },
+      { name: 'delay', label: 'Delay', hint: 'It is not received before, such as 30s or 1h30m; up to 7 days.' },
+    ],
+    confirm: 'Send',
+    async run({ body, delay }) {
+      const query = delay.trim() && '?' + new URLSearchParams({ delay: delay.trim() });
+      let sent;
+      try {
+        sent = await change('POST', api`queues/${queue}/messages` + query, { body, type: 'application/json' });
+      } catch (error) {
+        throw Object.assign(error, { field: fieldOf[error.code] });
+      }
+      ctx.reload();
+      return ['Message ', code(sent.id), ' is in ', named(queue), '.'];
+    },
+  });
+}
+
+// loads shows what the last check has found of each queue.
+function loads({ check, history }) {
+  const rows = check.samples.map((s) => ({ queue: s.queue, ...sampleOf(check, s.queue) }));
+  const columns = [
+    { label: 'Queue', kind: 'name', cell: (q) => code(q.queue) },
     { label: 'Ready, last hour', kind: 'graph', cell: (q) => sparkline(history.points(q.queue, 'ready').map(([, v]) => v), `Ready messages of ${q.queue} in the last hour`) },
-    { label: 'Ready', num: true, cell: (q) => number(q.depth.ready ?? q.sample.ready) },
-    { label: 'In flight', num: true, cell: (q) => number(q.depth.inFlight ?? q.sample.inFlight) },
-    { label: 'Delayed', num: true, cell: (q) => number(q.depth.delayed ?? q.sample.delayed) },
-    { label: 'Oldest', num: true, cell: (q) => (q.depth.ready ? duration(q.depth.oldestSeconds) : none) },
     { label: 'Forecast/s', num: true, cell: (q) => decimal(q.sample.arrivalsPerSecond) },
     { label: 'Done/s', num: true, cell: (q) => decimal(q.sample.completionsPerSecond) },
     { label: '95 % within', num: true, cell: (q) => (q.sample.p95LatencySeconds ? duration(q.sample.p95LatencySeconds) : none) },
     { label: 'Hands', num: true, cell: (q) => h('span', { title: q.advice?.reason ?? null }, number(q.advice?.hands)) },
   ];
-  return table({ label: 'Queues', columns, rows, key: (q) => q.queue });
+  return table({ label: 'Load and hands', columns, rows, key: (q) => q.queue });
 }
 
 function sampleOf(check, queue) {
@@ -104,35 +169,59 @@ function rangeOf(ctx) {
   return ranges[ctx.query.get('range')] ? ctx.query.get('range') : '1h';
 }
 
-// one shows a queue over time.
-function one({ check, depths, history }, data, ctx) {
-  const [queue] = ctx.args;
+// one shows a queue now and over time.
+function one({ check, history }, data, ctx) {
+  const [name] = ctx.args;
+  const q = data.queue.value;
+  const queue = q?.storageQueue ?? name;
+  const isScaled = !off.includes(data.history.error?.code);
   const { sample, advice } = sampleOf(check, queue);
-  const depth = depths[queue];
-  if (!depth && !advice && !history.points(queue, 'ready').length) {
+  if (!q && !advice && !history.points(queue, 'ready').length) {
     if (!history.isComplete() && !data.history.error) return h('p', { role: 'status' }, 'Reading…');
-    return empty(`No check has found a queue ${queue}.`, to('All queues', view));
+    return empty(`No check has found a queue ${name}.`, to('All queues', view));
   }
   return [
-    section('Now', depth?.poison ? to(count(depth.poison, 'dead letter'), 'deadletters', [`${queue}-poison`]) : null,
+    section('Now', [q?.deadLetters ? letters(q, count(q.deadLetters, 'dead letter')) : null, q ? actions(q, ctx) : null],
+      q?.paused ? note('warn', h('p', null, h('strong', null, 'Paused. '), `By ${q.paused.by?.name ?? q.paused.by}, `, since(q.paused.at), q.paused.reason ? `: ${q.paused.reason}` : null)) : null,
       sample.held ? note('warn', h('p', null, 'Its messages wait at a closed gate, so they are not late. ', to('Gates', 'gates'))) : null,
       facts([
-        ['Ready', number(depth?.ready ?? sample.ready)],
-        ['In flight', number(depth?.inFlight ?? sample.inFlight)],
-        ['Delayed', number(depth?.delayed ?? sample.delayed)],
-        ['Oldest ready message', depth?.ready ? duration(depth.oldestSeconds) : none],
-        ['Arrive a second, as forecast', decimal(sample.arrivalsPerSecond)],
-        ['Done a second', decimal(sample.completionsPerSecond)],
-        ['Worked on now', number(sample.working)],
-        ['Each takes', sample.responseSeconds ? duration(sample.responseSeconds) : none],
-        ['95 % done within', sample.p95LatencySeconds ? duration(sample.p95LatencySeconds) : none],
-        ['Processors in use', sample.cpu ? percent(sample.cpu) : none],
+        ['Ready', number(q?.ready ?? sample.ready)],
+        ['In flight', number(q?.inFlight ?? sample.inFlight)],
+        ['Delayed', number(q?.delayed ?? sample.delayed)],
+        ['Oldest ready message', oldest(q)],
+        ['Last done', since(q?.lastOkAt)],
+        ...(q?.own ? own(q) : []),
+        ...(isScaled ? load(sample) : []),
       ]),
       advice ? h('p', { class: 'small quiet' }, h('strong', null, 'Advice: '), advice.reason) : null),
-    section('Over time', [
+    isScaled ? section('Over time', [
       history.isComplete() || data.history.error ? null : h('span', { class: 'small quiet', role: 'status' }, history.from ? `Reading; since ${exact(new Date(history.from).toISOString())} so far` : 'Reading…'),
-      choice(queue, ctx),
-    ], charts(queue, history)),
+      choice(name, ctx),
+    ], charts(queue, history)) : null,
+  ];
+}
+
+// load is what the last check has found of a queue.
+function load(sample) {
+  return [
+    ['Arrive a second, as forecast', decimal(sample.arrivalsPerSecond)],
+    ['Done a second', decimal(sample.completionsPerSecond)],
+    ['Worked on now', number(sample.working)],
+    ['Each takes', sample.responseSeconds ? duration(sample.responseSeconds) : none],
+    ['95 % done within', sample.p95LatencySeconds ? duration(sample.p95LatencySeconds) : none],
+    ['Processors in use', sample.cpu ? percent(sample.cpu) : none],
+  ];
+}
+
+// own is what the program declares of its queue.
+function own(q) {
+  return [
+    ['Storage queue', q.storageQueue === q.queue ? '' : code(q.storageQueue)],
+    ...(q.handled ? [
+      ['Attempts at a time', h('span', { title: 'In each process.' }, number(q.concurrency))],
+      ['Attempts of a message', h('span', { title: 'Then it becomes a dead letter.' }, number(q.maxAttempts))],
+      ['Limit of an attempt', duration(q.timeoutSeconds)],
+    ] : [['Worked on', 'by another program']]),
   ];
 }
 
