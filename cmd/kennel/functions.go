@@ -22,8 +22,9 @@ removed; others that it never declared stay. Declared settings that
 local.settings.json.sample lacks are added to it, without values.
 
 PACKAGE is ./handler if that exists, else the root of the module. Two binaries of one
-program are named together, that of the handler first, and what they declare is staged
-together. infra/app.json remembers them for the next time, and for up and package.`,
+program are named together, that of the handler first, and what they declare is written
+together; up and package give the host only what the handler serves. infra/app.json
+remembers them for the next time.`,
 		Example:     "kennel functions\nkennel functions --check\nkennel functions ./api ./worker",
 		Annotations: exits("written, or with --check nothing differs", "the program does not build or has mistakes, or with --check something differs", interruptedExit),
 		Args:        cobra.ArbitraryArgs,

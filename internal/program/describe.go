@@ -16,7 +16,8 @@ import (
 type Description struct {
 	Version    int                  `json:"version"` // of this form
 	Program    string               `json:"program"`
-	Packages   []string             `json:"packages,omitempty"` // of which kennel functions made it, the handler first; none: the usual one
+	Packages   []string             `json:"packages,omitempty"`  // of which kennel functions made it, the handler first; none: the usual one
+	Elsewhere  []string             `json:"elsewhere,omitempty"` // functions that only other packages than the handler serve, so that the host gets none of them
 	Parts      []Part               `json:"parts"`
 	Functions  []Function           `json:"functions"`
 	Queues     []QueueDescription   `json:"queues"`
@@ -163,13 +164,18 @@ func (d Description) Text() []byte {
 	return b.Bytes()
 }
 
-// With returns the description of two binaries of one program. A queue that one
-// of them works on is handled.
+// With returns the description of two binaries of one program, of which the first
+// is the handler. A queue that one of them works on is handled.
 func (d Description) With(o Description) (Description, error) {
 	if o.Program != d.Program {
 		return d, fmt.Errorf("it is program %q, the other %q: binaries of one program have one name", o.Program, d.Program)
 	}
 	d.Parts = union(d.Parts, o.Parts, func(p Part) string { return string(p) })
+	for _, f := range o.Functions {
+		if !slices.ContainsFunc(d.Functions, func(own Function) bool { return own.Name == f.Name }) {
+			d.Elsewhere = append(d.Elsewhere, f.Name)
+		}
+	}
 	d.Functions = union(d.Functions, o.Functions, func(f Function) string { return f.Name })
 	d.Timers = union(d.Timers, o.Timers, func(t TimerDescription) string { return t.Name })
 	d.Routes = union(d.Routes, o.Routes, func(r RouteDescription) string { return r.Pattern })

@@ -220,5 +220,13 @@ func (p *Project) WriteFunctions(d program.Description) (written []Difference, e
 		p.Functions = append(p.Functions, name)
 	}
 	slices.Sort(p.Functions)
+	p.Functions = served(p.Functions, d)
 	return written, err
+}
+
+// served returns the functions without those that the handler does not serve: a
+// host would call it in vain, and make dead letters of the messages that another
+// binary works on.
+func served(functions []string, d program.Description) []string {
+	return slices.DeleteFunc(functions, func(name string) bool { return slices.Contains(d.Elsewhere, name) })
 }

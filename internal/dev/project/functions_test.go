@@ -82,6 +82,19 @@ func TestTwoBinaries(t *testing.T) {
 	if !slices.ContainsFunc(d.Functions, func(f program.Function) bool { return f.Name == "Queue-emails" }) {
 		t.Errorf("functions %+v", d.Functions)
 	}
+	p := &Project{Root: t.TempDir()}
+	if _, err := p.WriteFunctions(d); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(p.Root, "functions", "Queue-emails", "function.json")); err != nil {
+		t.Error(err)
+	}
+	if slices.Contains(p.Functions, "Queue-emails") || !slices.Contains(p.Functions, "Queues") {
+		t.Errorf("the host gets %q, and the handler does not work on the queue", p.Functions)
+	}
+	if d, err = worker.With(api); err != nil || len(d.Elsewhere) != 0 {
+		t.Errorf("elsewhere %q, %v", d.Elsewhere, err)
+	}
 	if _, err := api.With(describe("billing")); err == nil || !strings.Contains(err.Error(), `"billing"`) {
 		t.Errorf("two names: %v", err)
 	}

@@ -28,7 +28,7 @@ const handlerName = "handler"
 // A Project is a source tree with valid host.json and functions.
 type Project struct {
 	Root      string   // the folder that holds host.json
-	Functions []string // the folder names below functions/, and their copies, sorted
+	Functions []string // the folder names below functions/ that the handler serves, and their copies, sorted
 	Package   string   // of the program; "": see ProgramPackage
 	Prefix    string   // of the program's queues in staged functions; "": none
 
@@ -47,7 +47,8 @@ func Open(dir string, checkFunction func(folder string) error) (*Project, error)
 	if err = errors.Join(checkHostFile(filepath.Join(root, "host.json")), err); err != nil {
 		return nil, err
 	}
-	return &Project{Root: root, Functions: functions}, nil
+	last, _ := lastDescription(root) // without one the handler serves all
+	return &Project{Root: root, Functions: served(functions, last)}, nil
 }
 
 // findRoot returns the nearest folder, from dir upwards, with a host.json.
