@@ -171,7 +171,10 @@ func TestSendLinesToQueueLimits(t *testing.T) {
 	c := linesApp(t, &bodies, false)
 	long := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 	lines := []string{"1", long(3 << 20), long(1 << 20), "2", "not JSON", long(5 << 20), `1},{"body":2`, long(1 << 20), "3", ""}
-	got, err := c.SendLinesToQueue(t.Context(), "emails", strings.NewReader(strings.Join(lines, "\n")), &client.QueueLinesOptions{Bodies: true, Delay: time.Minute})
+	var progress []int
+	got, err := c.SendLinesToQueue(t.Context(), "emails", strings.NewReader(strings.Join(lines, "\n")), &client.QueueLinesOptions{
+		Bodies: true, Delay: time.Minute, Progress: func(s client.SentLines) { progress = append(progress, s.Lines) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +183,7 @@ func TestSendLinesToQueueLimits(t *testing.T) {
 		{Line: 6, Code: "message_too_large", Message: "The line is too long. A message has up to 1 MiB."},
 		{Line: 7, Code: "bad_message", Message: "The line is not valid JSON."},
 	}}, got)
+	same(t, "lines that are done", []int{2, 9}, progress) // the third did not fit
 	same(t, "lines of each request", []int{2, 4}, []int{strings.Count(bodies[0], "\n"), strings.Count(bodies[1], "\n")})
 	if !strings.HasPrefix(bodies[0], `{"body":1,"delay":"1m0s"}`+"\n") || !strings.HasSuffix(bodies[1], "\n"+`{"body":3,"delay":"1m0s"}`+"\n") {
 		t.Errorf("got %.40s, … %s", bodies[0], bodies[1][len(bodies[1])-40:])
