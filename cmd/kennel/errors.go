@@ -84,6 +84,9 @@ func (con *console) fail(ctx context.Context, cmd *cobra.Command, err error) int
 	}
 	f, code := classify(ctx, err)
 	late, _ := errors.AsType[tooLate](err)
+	if left, ok := errors.AsType[strandedError](err); ok {
+		late.state = left.plan
+	}
 	con.complain(cmd.CommandPath(), f.Message)
 	if con.wantsJSON(cmd, code == exitUsage) {
 		con.writeFailure(late.state, f)

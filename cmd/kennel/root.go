@@ -55,7 +55,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 		&cobra.Group{ID: groupSelf, Title: "This program"},
 	)
 	for id, commands := range map[string][]*cobra.Command{
-		groupRun:  {con.newCommand(), con.upCommand(), con.functionsCommand(), con.packageCommand(), con.storageCommand(), con.busCommand(), con.costCommand()},
+		groupRun:  {con.newCommand(), con.upCommand(), con.functionsCommand(), con.planCommand(), con.packageCommand(), con.storageCommand(), con.busCommand(), con.costCommand()},
 		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.timersCommand(), con.queuesCommand(), con.scaleCommand(), con.sendCommand(), con.relayCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {

@@ -46,6 +46,30 @@ func lastDescription(root string) (d program.Description, err error) {
 	return d, err
 }
 
+// LastDescription returns the description that was written the last time, or that
+// in a file; nil if it was none.
+func (p *Project) LastDescription(file string) (*program.Description, error) {
+	path := file
+	if file == "" {
+		path = filepath.Join(p.Root, filepath.FromSlash(appFile))
+	}
+	text, err := os.ReadFile(path)
+	if file == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var d program.Description
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read what was deployed from %s: %w", path, err)
+	case d.Version != program.DescriptionVersion:
+		return nil, fmt.Errorf("%s is no description of version %d, as kennel functions writes it", path, program.DescriptionVersion)
+	}
+	return &d, nil
+}
+
 // errNotDescribed reports a program that is none of package kennel.
 var errNotDescribed = errors.New("the program does not describe itself")
 
