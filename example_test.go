@@ -123,6 +123,29 @@ func ExampleNewProcessor() {
 	}
 }
 
+func ExampleProcessor_OnEnd() {
+	_ = func(a *kennel.App) error {
+		emails := kennel.NewQueue[Email](a, "emails", &kennel.QueueOptions[Email]{SendOnly: true})
+		thumbnails := kennel.NewProcessor(a, "thumbnails", func(ctx context.Context, image Image) (string, error) {
+			return image.URL + "?small", nil
+		}, nil)
+		thumbnails.OnEnd(func(ctx context.Context, b kennel.Batch) error {
+			text := fmt.Sprintf("%d of %d images are ready", b.Done, b.Items)
+			for result, err := range thumbnails.Results(ctx, b.ID) {
+				if err != nil {
+					return err // it is called again
+				}
+				if result.State != kennel.Done {
+					text += fmt.Sprintf("; image %s: %s", result.ID, result.Error)
+				}
+			}
+			_, err := emails.Send(ctx, Email{To: "ann@example.com", Text: text}, nil) // perhaps twice, with the same text
+			return err
+		})
+		return nil
+	}
+}
+
 func ExampleApp_Setting() {
 	_ = func(a *kennel.App) error {
 		smtp := a.Setting("SMTP_URL", &kennel.SettingOptions{Secret: true, Description: "the mail server"})

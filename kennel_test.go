@@ -63,6 +63,10 @@ func TestMistakes(t *testing.T) {
 		a.Gate("", nil)
 		NewProcessor(a, "numbers-of-go", func(context.Context, int) (int, error) { return 0, nil }, nil) // no object
 		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500})
+		NewProcessor(a, "tells-nobody", func(context.Context, email) (int, error) { return 0, nil }, nil).OnEnd(nil)
+		twice := NewProcessor(a, "tells-twice", func(context.Context, email) (int, error) { return 0, nil }, nil)
+		twice.OnEnd(func(context.Context, Batch) error { return nil })
+		twice.OnEnd(func(context.Context, Batch) error { return nil })
 		return errors.New("the author's own reason")
 	}
 	var stderr bytes.Buffer
@@ -78,7 +82,8 @@ func TestMistakes(t *testing.T) {
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
-		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, "the author's own reason",
+		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`,
+		`processor "tells-nobody": the function of OnEnd is nil`, `processor "tells-twice": OnEnd is called twice`, "the author's own reason",
 	} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("it does not report %s", want)

@@ -17,9 +17,10 @@ import (
 // Processor is what batches of items of type T do with each of them; the result
 // of an item has type R.
 type Processor[T, R any] struct {
-	app   *App
-	name  string
-	codec codec[T]
+	app      *App
+	name     string
+	codec    codec[T]
+	declared *program.Processor
 }
 
 // ProcessorOptions are the options of a processor; nil and zero fields mean the
@@ -65,6 +66,7 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 	default:
 		declared.Mistake = errors.Join(carries(reflect.TypeFor[T]()), carries(reflect.TypeFor[R]()))
 	}
+	p.declared = declared
 	declared.Work = func(ctx context.Context, item []byte) ([]byte, error) {
 		m, err := p.codec.decode(item)
 		if err != nil {
@@ -83,6 +85,24 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 	a.declared.Processors = append(a.declared.Processors, declared)
 	a.declared.Use(program.Batches)
 	return p
+}
+
+// OnEnd has ended called after a batch of the processor has ended, with its counts,
+// in any process of the program: at least once, also if a process is killed, and
+// not before the results can be read. Its context ends as that of an item does.
+//
+// After an error or a panic it is called again, after pauses that grow from a few
+// minutes to four hours, until it returns nil or [Reject], or until the batch is
+// removed after its retention. From the third failure on that is a problem in the
+// status. A stop is no failure. Calls for one batch can overlap: the ID of the batch
+// is the key for what must happen once.
+func (p *Processor[T, R]) OnEnd(ended func(ctx context.Context, b Batch) error) {
+	if p.app.ended {
+		p.app.mistake("processor %q: OnEnd is called after the program began", p.name)
+		return
+	}
+	p.declared.OnEnd = ended
+	p.declared.Told++
 }
 
 // BatchOptions are the options of a batch; nil and zero fields mean the defaults.

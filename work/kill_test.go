@@ -2,12 +2,14 @@ package work_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"kennel/internal/storetest"
+	"kennel/work"
 )
 
 // shapes are batches that differ in what happens to them.
@@ -67,10 +69,21 @@ func TestKilledThroughout(t *testing.T) {
 	t.Logf("figure: items without one result, and what is left, a process killed before and after each request of the life of a batch (%d runs) | 0 | 0", runs.Load())
 }
 
+// TestToldKilled kills the process before and after each request of the life of a
+// batch whose processor fails when it is told of the end.
+func TestToldKilled(t *testing.T) {
+	t.Parallel()
+	ran := storetest.KillAtEachRequest(t, storetest.Scale(5, 1), func(t *testing.T, kill *storetest.Killer) {
+		runKilled(t, shapes["one item"](), killed{key: "k", untold: true}, kill)
+	})
+	t.Logf("figure: batches of which the processor was not told after a call that failed, a process killed before and after each request (%d runs) | 0 | 0", ran)
+}
+
 // killed is what else happens.
 type killed struct {
 	key    string // the caller repeats the submission with this key
 	beside bool   // another process works as well
+	untold bool   // the processor fails when it is told of the end for the first time
 }
 
 func (k killed) String() string {
@@ -85,6 +98,15 @@ func (k killed) String() string {
 
 func runKilled(t *testing.T, items []item, how killed, kill *storetest.Killer) {
 	w := newWorld(t, 0, nil)
+	w.sums.atEnd = w.readable
+	if how.untold {
+		w.sums.atEnd = func(ctx context.Context, b work.Batch, try int) error {
+			if err := w.readable(ctx, b, try); err != nil || w.sums.ends(b.ID) > 1 {
+				return err
+			}
+			return errors.New("broken")
+		}
+	}
 	o := &order{name: "n", key: how.key, items: items}
 	p := w.start(nil, kill)
 	ctx, stop := context.WithCancel(context.Background())
@@ -124,6 +146,11 @@ func runKilled(t *testing.T, items []item, how killed, kill *storetest.Killer) {
 		claims = 1 << 30 // a killed process leaves claims until they expire
 	}
 	w.check([]*order{o}, claims)
+	for id := range o.ids {
+		if n := w.sums.ends(id); how.untold && n < 2 {
+			t.Errorf("after a call that failed, there are %d of the end of batch %s", n, id)
+		}
+	}
 	if how.key != "" && !o.returned() {
 		t.Error("the submission was not confirmed")
 	}

@@ -195,6 +195,9 @@ func (w *world) checkBatch(p *process, o *order, b work.Batch) {
 	if b.FinishedAt == nil || !b.FinishedAt.Equal(*got.FinishedAt) || b.State != work.Done || b.Done != got.Done {
 		w.t.Errorf("batch %+v is %+v in the list", got, b)
 	}
+	if w.sums.ends(b.ID) == 0 {
+		w.t.Errorf("the processor was not told that batch %q ended", o.name)
+	}
 	results := make(map[string]work.Result)
 	for page := (work.Page{Top: 7}); ; {
 		if len(o.items) > 50 {

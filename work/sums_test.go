@@ -26,10 +26,31 @@ type sums struct {
 	mu    sync.Mutex
 	tries map[string]int       // by item
 	begun map[string]time.Time // the first time, by item
+	told  map[string]int       // how often it was told that a batch ended, by batch
+
+	atEnd func(ctx context.Context, b work.Batch, try int) error // called by Ended; nil: nothing
 }
 
 func newSums() *sums {
-	return &sums{tries: make(map[string]int), begun: make(map[string]time.Time)}
+	return &sums{tries: make(map[string]int), begun: make(map[string]time.Time), told: make(map[string]int)}
+}
+
+// Ended implements [work.Ender].
+func (s *sums) Ended(ctx context.Context, b work.Batch, try int) error {
+	s.mu.Lock()
+	s.told[b.ID]++
+	s.mu.Unlock()
+	if s.atEnd == nil {
+		return nil
+	}
+	return s.atEnd(ctx, b, try)
+}
+
+// ends returns how often the processor was told that a batch ended.
+func (s *sums) ends(batch string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told[batch]
 }
 
 // Name of the processor.

@@ -16,8 +16,9 @@
 //  3. Process counts the results in the row of the batch, which has a bit for each
 //     parcel and try, so no result counts twice (collect). Then items that have to
 //     be repeated become a smaller parcel, which is queued with a delay (process).
-//  4. The results are reduced to a report when every item has one, and what was
-//     staged is removed (collect).
+//  4. The results are reduced to a report when every item has one. Then the
+//     processor is told of the end, if it is an [Ender], and what was staged is
+//     removed (collect).
 //
 // Sweep completes what a crash interrupted, restarts batches without progress,
 // and removes batches when their retention has ended (sweep).
@@ -50,6 +51,7 @@ type (
 	Processor = model.Processor
 	Selective = model.Selective
 	Sized     = model.Sized
+	Ender     = model.Ender
 	Report    = model.Report
 
 	Submission = model.Submission

@@ -141,6 +141,11 @@ type stores struct {
 // open returns the batches in these stores.
 func open(t testing.TB, s stores, sums *sums, o *work.Options) (*work.Batches, *queue.Claims) {
 	t.Helper()
+	return openWith(t, s, map[string]work.Processor{processor: sums}, o)
+}
+
+func openWith(t testing.TB, s stores, processors map[string]work.Processor, o *work.Options) (*work.Batches, *queue.Claims) {
+	t.Helper()
 	claimRows, err := table.New(s.claimRows)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +161,7 @@ func open(t testing.TB, s stores, sums *sums, o *work.Options) (*work.Batches, *
 	batches, err := work.New(work.Stores{
 		Rows: s.rows, Staging: s.staging, Reports: s.reports, Claims: claims, Put: publisher.Publish, Depths: depths{s.queues, s.peeker},
 		Surplus: s.queues,
-	}, map[string]work.Processor{processor: sums}, o)
+	}, processors, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Thumbnails is a program with a processor: a batch of images is submitted with
 // one request, each image is processed on any instance, and the report says what
-// became of each.
+// became of each. The album is announced at its end.
 package main
 
 import (
@@ -30,10 +30,11 @@ var errNoImage = errors.New("there is no image at this address")
 
 type gallery struct {
 	resize     func(ctx context.Context, url string) (string, error) // writes a small image and returns its address
+	announce   func(ctx context.Context, album, text string) error   // tells the owner
 	thumbnails *kennel.Processor[Image, Thumbnail]
 }
 
-func main() { kennel.Main("thumbnails", (&gallery{resize: resize}).program) }
+func main() { kennel.Main("thumbnails", (&gallery{resize: resize, announce: announce}).program) }
 
 func (g *gallery) program(a *kennel.App) error {
 	g.thumbnails = kennel.NewProcessor(a, "thumbnails", g.process, &kennel.ProcessorOptions[Image]{Validate: func(i Image) error {
@@ -42,6 +43,7 @@ func (g *gallery) program(a *kennel.App) error {
 		}
 		return nil
 	}})
+	g.thumbnails.OnEnd(g.ready)
 	a.HandleFunc("POST /albums", g.submit, nil)
 	return nil
 }
@@ -53,6 +55,11 @@ func (g *gallery) process(ctx context.Context, i Image) (Thumbnail, error) {
 		return Thumbnail{}, kennel.Reject(err)
 	}
 	return Thumbnail{small}, err
+}
+
+// ready announces an album when all its images are done. It may run twice.
+func (g *gallery) ready(ctx context.Context, b kennel.Batch) error {
+	return g.announce(ctx, b.ID, fmt.Sprintf("%d of %d images are ready", b.Done, b.Items))
 }
 
 func (g *gallery) submit(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +80,9 @@ func (g *gallery) submit(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 	fmt.Fprintln(w, batch.ID)
 }
+
+// announce stands for a mail, which is sent once for an album.
+func announce(context.Context, string, string) error { return nil }
 
 // resize stands for a library that reads and writes images.
 func resize(_ context.Context, url string) (string, error) { return url + "?width=200", nil }

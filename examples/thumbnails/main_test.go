@@ -25,6 +25,8 @@ func TestAlbum(t *testing.T) {
 				return "", errors.New("the server does not answer")
 			}
 			return "small/" + url, nil
+		}, announce: func(_ context.Context, album, text string) error {
+			return k.Effect("announce "+text, album, nil)
 		}}
 		return g.program
 	}
@@ -43,6 +45,9 @@ func TestAlbum(t *testing.T) {
 			t.Fatalf("%d %s, %v", answer.StatusCode, id, err)
 		}
 		k.Settle()
+		if told := k.Effects("announce 2 of 3 images are ready"); len(told) != 1 || told[0].Key != strings.TrimSpace(string(id)) {
+			t.Errorf("announced %+v", told)
+		}
 		got := make(map[string]string)
 		for result, err := range g.thumbnails.Results(t.Context(), strings.TrimSpace(string(id))) {
 			if err != nil {

@@ -24,6 +24,7 @@ const (
 	FunctionsStale    = "functions_stale"
 	BatchLate         = "batch_late"
 	BatchStuck        = "batch_stuck"
+	BatchEndFailed    = "batch_end_failed"
 	WorkForeign       = "work_foreign"
 	QueueForeign      = "queue_foreign"
 	QueueLate         = "queue_late"
@@ -53,6 +54,7 @@ var help = map[string]string{
 	FunctionsStale:    "Run `kennel functions`, make the package again, with the --prefix of KENNEL_PREFIX, and deploy it. Until then the host does not call the app for functions that it does not have, and the rest is served.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 	BatchStuck:        "Read the error: the processor, or the service that it calls, fails for these items. Correct the cause before their last attempt; see `kennel batch show`.",
+	BatchEndFailed:    "Read the error and correct the cause: OnEnd of the processor is called again, at most four hours later, until it returns nil or rejects the end. The batch and its results are complete.",
 	WorkForeign:       "Finish the rollout: give every instance and worker the same build and the same KENNEL_WEBHOOK_ALLOW. Until then these items wait for a process that can process them; none is lost or rejected.",
 	QueueForeign:      "Finish the rollout: give every instance and worker the same build. Messages of a queue that no build handles any more go with `kennel deadletters`, or need a build with FormerNames.",
 	QueueLate:         "Find out whether a process works on the queue, and whether it keeps up: raise the concurrency or the instances. Nothing expires; messages wait until their handler has done them.",

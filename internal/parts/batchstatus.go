@@ -30,14 +30,28 @@ func (b *batchWork) lateness() (all []instances.Problem) {
 	return all
 }
 
-// Problems returns the dead letters, the late batches, and partition queues
-// that do not match the setting.
+// endFailures returns that processors failed when they were told of the end of
+// batches.
+func (b *batchWork) endFailures() (all []instances.Problem) {
+	for _, p := range b.untold.All() {
+		most := p.Cause.UntoldMost
+		all = append(all, instances.Problem{
+			Code: instances.BatchEndFailed, Since: p.Since, Count: int64(p.Cause.Untold),
+			What: fmt.Sprintf("Ended batches of which OnEnd of their processor fails: %d. That of processor %s failed %d times for batch %s; the last error: %s.",
+				p.Cause.Untold, most.Processor, most.Tries, most.Batch, most.Error),
+		})
+	}
+	return all
+}
+
+// Problems returns the dead letters, the late batches, those whose end cannot be
+// told, and partition queues that do not match the setting.
 func (b *batchWork) Problems() []instances.Problem {
 	var letters []instances.Problem
 	for _, name := range slices.Sorted(maps.Keys(b.letters)) {
 		letters = append(letters, b.letters[name].Problems()...)
 	}
-	return slices.Concat(observe.Oldest(letters), b.lateness(), b.mismatched(), b.stuck(), b.foreign())
+	return slices.Concat(observe.Oldest(letters), b.lateness(), b.endFailures(), b.mismatched(), b.stuck(), b.foreign())
 }
 
 // inUse returns the batches, or nil if this process has not used them yet or

@@ -42,6 +42,7 @@ type batchWork struct {
 	letters    map[string]*observe.LetterCount       // by queue
 	readsLarge func(context.Context) bool            // whether all processes can read large parcels; nil: not known
 	late       instances.Tracker[string, work.Swept] // the result of the last sweep, of allBatches
+	untold     instances.Tracker[string, work.Swept] // as late
 	mismatch   instances.Tracker[string, string]     // partitions that do not match KENNEL_PARTITIONS
 	log        *slog.Logger
 
@@ -316,6 +317,11 @@ func (b *batchWork) judge(s work.Swept) {
 		b.late.Solved(allBatches)
 	} else {
 		b.late.Occurred(allBatches, s, lateLasts)
+	}
+	if s.Untold == 0 {
+		b.untold.Solved(allBatches)
+	} else {
+		b.untold.Occurred(allBatches, s, lateLasts)
 	}
 }
 

@@ -81,6 +81,28 @@ func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.
 	return nil, errors.New(v.Reason()) // after a stop the whole parcel is delivered again
 }
 
+// Ended implements [work.Ender]: it calls what the author declared for the end of
+// batches. A stop is no try: the context has ended then, and the caller notices.
+func (p ownProcessor) Ended(ctx context.Context, b work.Batch, try int) error {
+	if p.declared.OnEnd == nil {
+		return nil
+	}
+	if err := p.life.wait(ctx); err != nil {
+		return err
+	}
+	a := attempt.Attempt{Processor: p.declared.Name, Batch: b.ID, ID: b.ID, Number: try}
+	v := attempt.Do(ctx, a, p.declared.Timeout, func(ctx context.Context) error { return p.declared.OnEnd(ctx, batchOf(b)) }, p.program.UseWork...)
+	switch v.Outcome {
+	case attempt.Done:
+		return nil
+	case attempt.Rejected:
+		return fmt.Errorf("%w: %s", work.ErrRejected, v.Reason())
+	}
+	return errors.New(v.Reason())
+}
+
+var _ work.Ender = sizedProcessor{} // the app asks each processor
+
 // sizedProcessor is one whose large batches have parcels of another size.
 type sizedProcessor struct{ ownProcessor }
 

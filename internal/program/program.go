@@ -148,6 +148,9 @@ type Processor struct {
 	Parcel  int           // items of a parcel of a large batch; 0: the default
 	Timeout time.Duration // of an attempt of an item; 0: that of its message
 	Mistake error         // of its types
+
+	OnEnd func(ctx context.Context, b Batch) error // after a batch has ended; nil: nothing
+	Told  int                                      // how often OnEnd was declared
 }
 
 // Setting is a declared environment variable.

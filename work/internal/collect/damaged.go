@@ -24,5 +24,6 @@ func (c *Collector) Damaged(ctx context.Context, l format.BatchRow, cause error)
 		return l, err
 	}
 	c.Options.Log.ErrorContext(ctx, "batch failed", "batch", l.Details.ID, "error", cause)
-	return l, c.CleanUp(ctx, l)
+	_, err = c.CleanUp(ctx, l)
+	return l, err
 }

@@ -45,9 +45,9 @@ func (c *Collector) Gather(ctx context.Context, id string) (err error) {
 		}
 	}
 	if l.Ended() {
-		return c.CleanUp(ctx, l)
+		_, err = c.CleanUp(ctx, l)
 	}
-	return nil
+	return err
 }
 
 // end makes the report and changes the state to Done, or to Failed.
@@ -148,16 +148,30 @@ func ReportName(id string, csv bool) string {
 	return id + ".json"
 }
 
-// CleanUp removes the data that only an unfinished batch needs. The row that
-// lets the sweep find the batch is removed last; without it, nothing is left.
-func (c *Collector) CleanUp(ctx context.Context, l format.BatchRow) error {
+// CleanUp tells the processor that the batch has ended, and removes the data that
+// only an unfinished batch needs. The row that lets the sweep find the batch is
+// removed last; without it, nothing is left. pending reports that the processor
+// could not be told yet: then nothing was removed.
+func (c *Collector) CleanUp(ctx context.Context, l format.BatchRow) (pending bool, err error) {
 	id := l.Details.ID
 	switch _, err := c.Store.Rows.Get(ctx, format.ActiveIn, id); {
 	case errors.Is(err, table.ErrNotFound):
-		return nil
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("finish batch %s: %w", id, err)
+		return false, fmt.Errorf("finish batch %s: %w", id, err)
 	}
+	if pending, err := c.tell(ctx, l); pending || err != nil {
+		if err != nil {
+			err = fmt.Errorf("tell the end of batch %s: %w", id, err)
+		}
+		return pending, err
+	}
+	return false, c.remove(ctx, l)
+}
+
+// remove removes the data that only an unfinished batch needs.
+func (c *Collector) remove(ctx context.Context, l format.BatchRow) error {
+	id := l.Details.ID
 	final := c.View(ctx, l)
 	if _, err := c.Store.Rows.Submit(ctx, format.ListRows(l.Details, &final)...); err != nil {
 		return fmt.Errorf("list batch %s: %w", id, err)

@@ -28,6 +28,7 @@ type BatchRow struct {
 	FinishedAt  time.Time
 	LateBy      time.Duration // of a finished batch
 	Retries     retries       // never modified, only replaced
+	End         EndRetry
 
 	Version   string    // of the row
 	WrittenAt time.Time // by the store's clock; zero after our own write
@@ -97,6 +98,7 @@ func (l *BatchRow) Row() table.Row {
 		"lateBy":      l.LateBy.String(),
 
 		retryingColumn: l.Retries.Text(),
+		endColumn:      l.End.Text(),
 	}}
 }
 
@@ -127,6 +129,9 @@ func ReadBatchRow(row table.Row) (BatchRow, error) {
 	}
 	if l.Retries, err = readRetries(row.Values[retryingColumn]); err != nil {
 		c.Fail(retryingColumn)
+	}
+	if l.End, err = readEndRetry(row.Values[endColumn]); err != nil {
+		c.Fail(endColumn)
 	}
 	switch l.State {
 	case model.Submitting, model.Running, model.Gathering, model.Done, model.Failed:

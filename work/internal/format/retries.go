@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -47,5 +48,37 @@ func readRetries(text string) (r retries, err error) {
 		return nil, nil
 	}
 	err = json.Unmarshal([]byte(text), &r)
+	return r, err
+}
+
+// EndRetry is what is known of calls after the end of a batch that failed. The zero
+// value is none.
+type EndRetry struct {
+	Tries  int       `json:"tries"` // that failed
+	NextAt time.Time `json:"nextAt"`
+	Error  string    `json:"error"` // of the last one
+}
+
+const endColumn = "end"
+
+// Text returns the column.
+func (r EndRetry) Text() string {
+	if r == (EndRetry{}) {
+		return ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // cannot occur: a number, a time and a valid text
+	}
+	return string(text)
+}
+
+func readEndRetry(text string) (r EndRetry, err error) {
+	if text == "" {
+		return EndRetry{}, nil
+	}
+	if err = json.Unmarshal([]byte(text), &r); err == nil && r.Tries < 1 {
+		err = errors.New("no tries")
+	}
 	return r, err
 }

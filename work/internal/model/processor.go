@@ -43,6 +43,18 @@ type Sized interface {
 	ParcelItems() int
 }
 
+// Ender is implemented by processors that are told when a batch has ended. A type
+// that is told nothing for some batches returns nil.
+type Ender interface {
+	// Ended is called after a batch of the processor is Done or Failed: at least
+	// once, in any process that has the processor, and not before its results and
+	// its report can be read. try counts the calls from 1, if no process was killed.
+	// After an error it is called again later, up to hours later, until it returns
+	// nil or an error that wraps ErrRejected, or until the retention of the batch
+	// ends.
+	Ended(ctx context.Context, b Batch, try int) error
+}
+
 // Report reduces results to a report. It is used by one goroutine.
 type Report interface {
 	// Add adds a result. The results come in an order that is the same whenever

@@ -94,6 +94,11 @@ func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Tim
 			}
 		}
 	}
+	if isAccepted && l.Ended() && l.End.Tries >= UntoldTries {
+		if swept.Untold++; l.End.Tries > swept.UntoldMost.Tries {
+			swept.UntoldMost = Untold{Batch: d.ID, Processor: d.Processor, Tries: l.End.Tries, Error: l.End.Error, NextAt: l.End.NextAt}
+		}
+	}
 	switch {
 	case err != nil && !errors.Is(err, model.ErrNotFound):
 		return err
@@ -104,6 +109,7 @@ func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Tim
 	}
 	ctx, span := base.StartSpan(trace.Within(ctx, d.TraceParent), "complete", d.ID)
 	defer func() { base.EndSpan(span, err) }()
+	pending := false
 	switch {
 	case !isAccepted:
 		_, _, err = s.Submitter.Complete(ctx, d, nil)
@@ -112,9 +118,9 @@ func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Tim
 	case l.State == model.Gathering:
 		err = s.Collector.Gather(ctx, d.ID)
 	default:
-		err = s.Collector.CleanUp(ctx, l)
+		pending, err = s.Collector.CleanUp(ctx, l)
 	}
-	if err == nil {
+	if err == nil && !pending {
 		swept.Completed++
 	}
 	return err
