@@ -52,6 +52,8 @@ var needs = map[string]edge.Role{
 	"GET /api/queues":                             edge.Reader,
 	"GET /api/queues/{queue}":                     edge.Reader,
 	"POST /api/queues/{queue}/messages":           edge.Operator,
+	"POST /api/queues/{queue}/pause":              edge.Operator,
+	"POST /api/queues/{queue}/resume":             edge.Operator,
 	"GET /api/deadletters":                        edge.Reader,
 	"GET /api/deadletters/{queue}":                edge.Reader,
 	"POST /api/deadletters/{queue}/redrive":       edge.Operator,

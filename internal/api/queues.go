@@ -15,20 +15,24 @@ import (
 	"sync"
 	"time"
 
+	"kennel/internal/control"
 	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/instances"
 	"kennel/internal/observe"
 	"kennel/internal/program"
 	"kennel/internal/queues"
+	"kennel/internal/table"
 	"kennel/queue"
 )
 
 // QueueResource serves the queues of a program: those that it declares, and the
 // built-in ones.
 type QueueResource struct {
-	Own     *queues.Queues // nil: the program declares none
+	Own     *queues.Queues  // nil: the program declares none
+	Pauses  *control.Pauses // of the declared ones; nil without any
 	Members *observe.Members
+	People
 }
 
 // maxSent is the longest message of a call.
@@ -40,11 +44,17 @@ func (q QueueResource) Routes() []edge.Route {
 		{Function: function, Pattern: "GET /api/queues", Quota: &edge.Quota{}, Handler: q.serve(q.list)},
 		{Function: function, Pattern: "GET /api/queues/{queue}", Quota: &edge.Quota{}, Handler: q.serve(q.show)},
 		{Function: function, Pattern: "POST /api/queues/{queue}/messages", Query: []string{"delay"}, Body: true, MaxBody: maxLines, Handler: q.serve(q.send)},
+		{Function: function, Pattern: "POST /api/queues/{queue}/pause", Body: true, Quota: &edge.Quota{}, Handler: q.serveChange(q.pause)},
+		{Function: function, Pattern: "POST /api/queues/{queue}/resume", Body: true, Quota: &edge.Quota{}, Handler: q.serveChange(q.resume)},
 	}
 }
 
 func (q QueueResource) serve(do func(*http.Request) (edge.Reply, error)) http.Handler {
 	return Serve(queueFailures, func(r *http.Request) (edge.Reply, error) { return edge.Limited(r, do) })
+}
+
+func (q QueueResource) serveChange(do func(*http.Request) (edge.Reply, error)) http.Handler {
+	return Serve(queuePauseFailures, func(r *http.Request) (edge.Reply, error) { return edge.Limited(r, do) })
 }
 
 // The errors of a call for a queue.
@@ -62,18 +72,28 @@ var queueFailures = []Failure{
 	storageUnavailable,
 }
 
+// queuePauseFailures are those of pauses.
+var queuePauseFailures = []Failure{
+	queueFailures[0],
+	{errQueueBuiltIn, http.StatusConflict, "queue_built_in", "The queue belongs to a built-in part. Only queues that the program declares can be paused.", ""},
+	{table.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
+	{table.ErrRefused, http.StatusServiceUnavailable, edge.CodeUnavailable, edge.Rejected, "5"},
+	storageUnavailable,
+}
+
 // queueItem is a queue in an answer.
 type queueItem struct {
-	Queue         string     `json:"queue"`
-	Own           bool       `json:"own"`
-	Ready         int64      `json:"ready"`
-	InFlight      int64      `json:"inFlight"`
-	Delayed       int64      `json:"delayed"`
-	OldestSeconds float64    `json:"oldestSeconds"`
-	DeadLetters   int64      `json:"deadLetters"`
-	StorageQueue  string     `json:"storageQueue"` // whose messages the numbers count
-	Concurrency   int        `json:"concurrency"`  // 0: the program does not work on it, or the queue is built in
-	LastOkAt      *time.Time `json:"lastOkAt"`     // by this process, or null
+	Queue         string         `json:"queue"`
+	Own           bool           `json:"own"`
+	Paused        *control.Pause `json:"paused"` // null: it is not
+	Ready         int64          `json:"ready"`
+	InFlight      int64          `json:"inFlight"`
+	Delayed       int64          `json:"delayed"`
+	OldestSeconds float64        `json:"oldestSeconds"`
+	DeadLetters   int64          `json:"deadLetters"`
+	StorageQueue  string         `json:"storageQueue"` // whose messages the numbers count
+	Concurrency   int            `json:"concurrency"`  // 0: the program does not work on it, or the queue is built in
+	LastOkAt      *time.Time     `json:"lastOkAt"`     // by this process, or null
 	*queueDetails
 }
 
@@ -84,8 +104,8 @@ type queueDetails struct {
 	Handled        bool    `json:"handled"` // by a living instance
 }
 
-// items returns all queues, by name, with these samples.
-func (q QueueResource) items(samples map[string]instances.QueueSample) []queueItem {
+// items returns all queues, by name, with these samples and pauses.
+func (q QueueResource) items(samples map[string]instances.QueueSample, pauses map[string]*control.Pause) []queueItem {
 	all := make(map[string]queueItem)
 	own := make(map[string]bool)
 	item := func(name, storage string) queueItem {
@@ -95,7 +115,7 @@ func (q QueueResource) items(samples map[string]instances.QueueSample) []queueIt
 	if q.Own != nil {
 		for _, d := range q.Own.Declared() {
 			one := item(d.Name, d.Storage())
-			one.Own, own[d.Storage()] = true, true
+			one.Own, one.Paused, own[d.Storage()] = true, pauses[d.Name], true
 			if d.Handled > 0 {
 				one.Concurrency = d.Concurrency
 			}
@@ -113,15 +133,23 @@ func (q QueueResource) items(samples map[string]instances.QueueSample) []queueIt
 	return slices.SortedFunc(maps.Values(all), func(a, b queueItem) int { return strings.Compare(a.Queue, b.Queue) })
 }
 
+// read samples the queues and reads their pauses.
+func (q QueueResource) read(ctx context.Context) (samples map[string]instances.QueueSample, pauses map[string]*control.Pause, err error) {
+	if samples, err = q.Members.SampleAll(ctx); err == nil && q.Pauses != nil {
+		pauses, err = q.Pauses.Read(ctx)
+	}
+	return samples, pauses, err
+}
+
 // list serves GET /api/queues.
 func (q QueueResource) list(r *http.Request) (edge.Reply, error) {
-	samples, err := q.Members.SampleAll(r.Context())
+	samples, pauses, err := q.read(r.Context())
 	if err != nil {
 		return edge.Reply{}, err
 	}
 	answer := struct {
 		Items []queueItem `json:"items"`
-	}{append([]queueItem{}, q.items(samples)...)} // [] for none
+	}{append([]queueItem{}, q.items(samples, pauses)...)} // [] for none
 	return edge.Reply{Status: http.StatusOK, Body: answer}, nil
 }
 
@@ -130,21 +158,26 @@ func (q QueueResource) show(r *http.Request) (edge.Reply, error) {
 	if name := r.PathValue("queue"); q.declared(name) == nil && q.Members.LetterCount(name) == nil {
 		return edge.Reply{}, errNoQueue
 	}
-	samples, err := q.Members.SampleAll(r.Context())
+	samples, pauses, err := q.read(r.Context())
 	if err != nil {
 		return edge.Reply{}, err
 	}
-	all := q.items(samples)
-	one := queueItem{Queue: r.PathValue("queue"), StorageQueue: r.PathValue("queue")} // a built-in one that is not used yet
+	return edge.Reply{Status: http.StatusOK, Body: q.item(r.Context(), r.PathValue("queue"), samples, pauses)}, nil
+}
+
+// item returns one queue with its details.
+func (q QueueResource) item(ctx context.Context, name string, samples map[string]instances.QueueSample, pauses map[string]*control.Pause) queueItem {
+	all := q.items(samples, pauses)
+	one := queueItem{Queue: name, StorageQueue: name} // a built-in one that is not used yet
 	if at := slices.IndexFunc(all, func(item queueItem) bool { return item.Queue == one.Queue }); at >= 0 {
 		one = all[at]
 	}
 	one.queueDetails = &queueDetails{Handled: !one.Own}
 	if d := q.declared(one.Queue); d != nil {
-		handled, _ := q.Own.HandledBy(r.Context(), d)
+		handled, _ := q.Own.HandledBy(ctx, d)
 		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), handled}
 	}
-	return edge.Reply{Status: http.StatusOK, Body: one}, nil
+	return one
 }
 
 // declared returns a queue that the program declares; nil if it does not.

@@ -72,12 +72,13 @@ type sentSignal[S any] struct {
 }
 
 // NewSignals returns signals without listeners.
-func NewSignals(o *SignalOptions) *Signals { return newTopic(o) }
+func NewSignals(o *SignalOptions) *Signals { return NewTopic(o) }
 
 // NewQueueSignals returns signals without listeners.
-func NewQueueSignals(o *QueueSignalOptions) *QueueSignals { return newTopic(o) }
+func NewQueueSignals(o *QueueSignalOptions) *QueueSignals { return NewTopic(o) }
 
-func newTopic[S any](o *TopicOptions[S]) *Topic[S] {
+// NewTopic returns signals of any kind, without listeners.
+func NewTopic[S any](o *TopicOptions[S]) *Topic[S] {
 	s := &Topic[S]{}
 	if o != nil {
 		s.opt = *o

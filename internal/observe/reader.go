@@ -17,6 +17,11 @@ import (
 // A described source has a section in the status.
 type described interface{ Report(*Status) }
 
+// A pausing source has queues that people pause.
+type pausing interface {
+	Describe(context.Context, *Status) // may send a request
+}
+
 // StatusReader reads the status of the app.
 type StatusReader struct {
 	Account string
@@ -88,9 +93,14 @@ func (s *StatusReader) addRepairs(ctx context.Context, own instances.Report, pro
 // queues samples them if no recent sample is known. Once a minute it also reads
 // the bill.
 func (s *StatusReader) observe(ctx context.Context, answer *Status) *view {
-	var billing sync.WaitGroup
-	defer billing.Wait()
-	billing.Go(func() { answer.Bill = s.Bill.Present(ctx) })
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { answer.Bill = s.Bill.Present(ctx) })
+	for _, source := range s.Members.sources {
+		if p, ok := source.(pausing); ok {
+			beside.Go(func() { p.Describe(ctx, answer) })
+		}
+	}
 	v := &view{}
 	probes := make(map[string]Probe)
 	for _, source := range s.Members.sources {

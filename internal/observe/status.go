@@ -9,6 +9,7 @@ import (
 
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/control"
 	"kennel/internal/cost/bill"
 	"kennel/internal/instances"
 )
@@ -16,15 +17,16 @@ import (
 // Status is what GET /api/status reports: problems, instances and queues
 // of the app, and the rest about the instance that answers.
 type Status struct {
-	Status    string               `json:"status"` // "ok", or "degraded" if an instance has a problem or storage does not respond
-	Version   string               `json:"version"`
-	Instance  string               `json:"instance"`
-	StartedAt time.Time            `json:"startedAt"`
-	Go        string               `json:"go"`
-	Problems  []ProblemItem        `json:"problems"`          // the first maxProblems of each code
-	Instances []InstanceItem       `json:"instances"`         // up to maxInstances
-	LeftOut   int                  `json:"leftOut,omitempty"` // instances whose reports cannot be read
-	Queues    map[string]QueueItem `json:"queues"`
+	Status    string                    `json:"status"` // "ok", or "degraded" if an instance has a problem or storage does not respond
+	Version   string                    `json:"version"`
+	Instance  string                    `json:"instance"`
+	StartedAt time.Time                 `json:"startedAt"`
+	Go        string                    `json:"go"`
+	Problems  []ProblemItem             `json:"problems"`          // the first maxProblems of each code
+	Instances []InstanceItem            `json:"instances"`         // up to maxInstances
+	LeftOut   int                       `json:"leftOut,omitempty"` // instances whose reports cannot be read
+	Queues    map[string]QueueItem      `json:"queues"`
+	Paused    map[string]*control.Pause `json:"paused,omitempty"` // the program's queues that people have paused
 
 	ProblemCount  int `json:"problemCount"`  // with those that Problems leaves out
 	InstanceCount int `json:"instanceCount"` // with those that Instances leaves out

@@ -93,7 +93,7 @@ func newParts(e *environment, r *Running) ([]app.Part, error) {
 		return nil, err
 	}
 	if e.batches != nil || r.queues != nil || e.uses(program.Channels) {
-		jobs = append(jobs, newLetters(e, e.batches, r.queues), newQueueRoutes(e, r.queues))
+		jobs = append(jobs, newLetters(e, e.batches, r.queues), newQueueRoutes(e, r))
 	}
 	common, err := newCommon(e)
 	return slices.Concat(jobs, common, own), err
@@ -197,7 +197,7 @@ func newOwn(e *environment, r *Running) ([]app.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.queues = queues.Queues
+		r.queues, r.pauses = queues.Queues, queues.pauses
 		parts = append(parts, app.Part{Serves: queues, Knows: queues, Runs: queues})
 	}
 	if len(e.declared.Timers) > 0 || e.declared.Everything { // the app has none, and lists them

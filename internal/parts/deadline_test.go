@@ -23,6 +23,7 @@ import (
 	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/config"
+	"kennel/internal/control"
 	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/instances"
@@ -30,6 +31,7 @@ import (
 	"kennel/internal/names"
 	"kennel/internal/observe"
 	"kennel/internal/program"
+	"kennel/internal/queues"
 	"kennel/internal/table"
 	"kennel/internal/timers"
 	"kennel/queue"
@@ -80,6 +82,8 @@ func callEnds() map[string]callEnd {
 		"GET /api/queues":                             {}, // TestQueuesInTime
 		"GET /api/queues/{queue}":                     {}, // TestQueuesInTime
 		"POST /api/queues/{queue}/messages":           {}, // TestQueuesInTime
+		"POST /api/queues/{queue}/pause":              {"{}", unavailable, unclear, edge.CallTimeout},
+		"POST /api/queues/{queue}/resume":             {"{}", unavailable, served, edge.CallTimeout}, // it is not paused
 		"GET /api/deadletters":                        {"", unavailable, served, edge.CallTimeout},
 		"GET /api/deadletters/{queue}":                {"", unavailable, served, edge.CallTimeout},
 		"POST /api/deadletters/{queue}/redrive":       {all, unavailable, served, deadletters.MaxCall},
@@ -134,6 +138,7 @@ func TestCallsEndInTime(t *testing.T) {
 					path += "?processor=billing"
 				}
 				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix, "{entity}", "orders", "{timer}", "digest").Replace(path)
+				path = strings.Replace(path, "/queues/"+names.CleanupQueue+queue.PoisonSuffix, "/queues/emails", 1)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == apptest.Draft && method == "PUT" {
@@ -202,8 +207,8 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fault) (host *customhandler.App, blog string) {
 	t.Helper()
 	channelTable, blogTable := memory.NewTable(nil), memory.NewTable(nil)
-	queues := memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue)
-	full, err1 := channels.New(channelTable, blogTable, queues, nil)
+	outbox := memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue)
+	full, err1 := channels.New(channelTable, blogTable, outbox, nil)
 	_, _, err2 := full.Create(t.Context(), "news", "ann")
 	posted, err3 := full.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "ann"})
 
@@ -251,6 +256,7 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 		t.Fatal(err12)
 	}
 	edge.ServeRoutes(host, api.TimerResource{Timers: digest}.Routes())
+	edge.ServeRoutes(host, newMemoryQueues(t, silentQueues, memory.NewTable(tables), members).Routes())
 	bus := newMemoryBus()
 	bus.fails(silent)
 	relaying := newMemoryRelay(bus, bus, true, log)
@@ -266,6 +272,21 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 		relaying.Close(context.Background())
 	})
 	return host, posted.ID
+}
+
+// newMemoryQueues returns the routes of a program with the queue emails.
+func newMemoryQueues(t *testing.T, store *memory.Queues, rows *memory.Table, members *observe.Members) api.QueueResource {
+	t.Helper()
+	pauses, err1 := control.New(rows, []string{"emails"}, nil)
+	d := &program.Declared{Queues: []*program.Queue{{Name: "emails", Handled: 1, Concurrency: 1, MaxAttempts: 1, Timeout: time.Minute}}}
+	claimRows, err2 := table.New(rows)
+	own, err3 := queues.New(d, store, func(name string) (*queue.Claims, error) {
+		return queue.NewKeptClaims(claimRows, memory.NewContainer(nil), name)
+	}, nil)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	return api.QueueResource{Own: own, Pauses: pauses, Members: members}
 }
 
 // readable adds to a store in memory what operators see of it.

@@ -70,7 +70,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		t.Errorf("limits of the routes (-) and in docs/api.md (+):\n%s", diff)
 	}
 
-	if diff := cmp.Diff([]string{"POST /api/sequences/{sequence}/raise", "POST /api/gates/{gate}/release", "POST /api/deadletters/{queue}/redrive", "GET /api/queues", "GET /api/queues/{queue}", api.DoctorPattern}, limited); diff != "" {
+	if diff := cmp.Diff([]string{"POST /api/sequences/{sequence}/raise", "POST /api/gates/{gate}/release", "POST /api/deadletters/{queue}/redrive", "GET /api/queues", "GET /api/queues/{queue}", "POST /api/queues/{queue}/pause", "POST /api/queues/{queue}/resume", api.DoctorPattern}, limited); diff != "" {
 		t.Errorf("routes with a quota, wanted (-) and found (+):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/attempt"
+	"kennel/internal/control"
 	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/program"
@@ -22,6 +23,7 @@ import (
 type Running struct {
 	Program  *app.Program
 	queues   *queues.Queues
+	pauses   *control.Pauses // of queues; nil without any
 	settings map[string]string
 	prefix   string
 	jobs     jobs

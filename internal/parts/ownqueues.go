@@ -10,6 +10,7 @@ import (
 	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/azure"
+	"kennel/internal/control"
 	"kennel/internal/edge"
 	"kennel/internal/instances"
 	"kennel/internal/names"
@@ -24,14 +25,16 @@ import (
 type queuePart struct {
 	*queues.Queues
 	app.Idle
-	probe observe.Probe
+	probe  observe.Probe
+	pauses *control.Pauses
 }
 
 func (q *queuePart) Routes() []edge.Route { return nil } // newQueueRoutes has them, with those of built-in queues
 
 // newQueueRoutes serves the queues of the program, own and built-in ones.
-func newQueueRoutes(e *environment, own *queues.Queues) app.Part {
-	return app.Part{Serves: app.RoutesOnly(api.QueueResource{Own: own, Members: e.members}.Routes())}
+func newQueueRoutes(e *environment, r *Running) app.Part {
+	resource := api.QueueResource{Own: r.queues, Pauses: r.pauses, Members: e.members, People: api.People{SignedIn: e.cfg.SignedIn, Log: e.log}}
+	return app.Part{Serves: app.RoutesOnly(resource.Routes())}
 }
 
 func (q *queuePart) Probes() map[string]observe.Probe {
@@ -63,14 +66,32 @@ func newOwnQueues(e *environment) (*queuePart, error) {
 	claims := func(storage string) (*queue.Claims, error) {
 		return queue.NewKeptClaims(claimRows, container, storage)
 	}
+	pauses, err := newPauses(e)
+	if err != nil {
+		return nil, err
+	}
 	q, err := queues.New(e.declared, store, claims, &queues.Options{
-		Listening: e.listening, Signals: ofQueues(e.signals), Meter: e.meter, Drain: e.cfg.Drain / 2,
+		Listening: e.listening, Signals: ofQueues(e.signals), Pauses: pauses, Meter: e.meter, Drain: e.cfg.Drain / 2,
 		Ready: e.life.wait, Others: (&versions{members: e.members}).others, Handlers: handlersOf(e.members), NewID: e.newID, Log: e.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &queuePart{Queues: q, probe: probeQueues(store)}, nil
+	return &queuePart{Queues: q, probe: probeQueues(store), pauses: pauses}, nil
+}
+
+// newPauses returns the pauses of the declared queues, which are rows of the
+// instance table.
+func newPauses(e *environment) (*control.Pauses, error) {
+	var declared []string
+	for _, q := range e.declared.Queues {
+		declared = append(declared, q.Name)
+	}
+	o := &control.Options{Log: e.log}
+	if e.signals != nil {
+		o.Signals = e.signals.Control()
+	}
+	return control.New(e.members.Rows, declared, o)
 }
 
 // handlersOf returns what works on which queues in the other living processes.

@@ -115,7 +115,20 @@ func TestQueueRoutes(t *testing.T) {
 		{"its details", "GET", "/api/queues/emails", "", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true`},
 		{"a built-in one", "GET", "/api/queues/work-0", "", "", 200, `"own":false`},
 		{"none", "GET", "/api/queues/letters", "", "", 404, "queue_not_found"},
-		{"all", "GET", "/api/queues", "", "", 200, `{"queue":"emails","own":true,"ready":3`},
+		{"all", "GET", "/api/queues", "", "", 200, `{"queue":"emails","own":true,"paused":null,"ready":3`},
+		{"a pause", "POST", "/api/queues/emails/pause", "application/json", `{"by":"ann","reason":"the mail server is down"}`, 200, `"by":{"name":"ann","verified":false},"reason":"the mail server is down"},"ready":3`},
+		{"a pause again", "POST", "/api/queues/emails/pause", "", "", 200, `"by":{"name":"ann","verified":false},"reason":"the mail server is down"}`},
+		{"a paused queue", "GET", "/api/queues/emails", "", "", 200, `"paused":{"at":"`},
+		{"the list with it", "GET", "/api/queues", "", "", 200, `"paused":{"at":"`},
+		{"the status with it", "GET", "/api/status", "", "", 200, `"paused":{"emails":{"at":"`},
+		{"a message for it", "POST", messages, "application/json", `{"to":"ann"}`, 202, `"state":"queued"`},
+		{"a resume", "POST", "/api/queues/emails/resume", "application/json", `{}`, 200, `"paused":null,"ready":4`},
+		{"a resume again", "POST", "/api/queues/emails/resume", "", "", 200, `"maxAttempts":7`},
+		{"too long a reason", "POST", "/api/queues/emails/pause", "application/json", `{"reason":"` + strings.Repeat("a", 1001) + `"}`, 400, "bad_pause"},
+		{"too long a name", "POST", "/api/queues/emails/pause", "application/json", `{"by":"` + strings.Repeat("a", 201) + `"}`, 400, "bad_pause"},
+		{"a name with a bell", "POST", "/api/queues/emails/pause", "application/json", `{"by":"\u0007"}`, 400, "bad_pause"},
+		{"a pause of a built-in queue", "POST", "/api/queues/work-0/pause", "", "", 409, "queue_built_in"},
+		{"a pause of none", "POST", "/api/queues/letters/pause", "", "", 404, "queue_not_found"},
 	} {
 		if status, answer := q.call(t, tt.method, tt.path, tt.kind, tt.body); status != tt.status || !strings.Contains(answer, tt.want) {
 			t.Errorf("%s: %d %s, want %d %s", tt.name, status, answer, tt.status, tt.want)

@@ -84,14 +84,14 @@ var layers = map[string][]string{
 	"internal/azure/containerapp": {"internal/scale/check", "internal/azure/identity", "internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"internal/instances"},
-	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/control", "internal/signal", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/attempt", "internal/azure", "internal/control", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/program", "internal/queues", "internal/scale", "internal/scale/check", "internal/table", "internal/timers", "queue", "relay", "work"},
 	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/version"}, // no job
 	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
 	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},
 	"internal/doctor":             {"gate", "internal/azure", "internal/clients", "internal/config", "internal/edge", "internal/loopback", "internal/names", "internal/program", "internal/scale/check", "internal/table", "internal/version", "relay"},
 	"internal/edge":               {"internal/config", "internal/console", "internal/customhandler", "internal/loopback", "internal/principal", "internal/suggest", "internal/table", "internal/trace"}, // no resource
-	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
+	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/control", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
 	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
 	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"},                      // declarations only

@@ -28,6 +28,9 @@ func (q *Queues) listen(storageQueues []string) error {
 			o.MaxWork = max(o.MaxWork, one.Timeout+lastWords*(one.Timeout+wordPause)+patience)
 		}
 		o.Hands = max(2, o.Hands)
+		if q.opt.Pauses != nil {
+			o.Admit = q.admit
+		}
 		c := codec{q, name, &deliveries{all: make(map[string]*delivery)}}
 		listener, err := worker.ListenUntimed(l, q.store, []string{name}, c, c.receive, o)
 		if err != nil {
@@ -201,6 +204,10 @@ func (q *Queues) Work(ctx context.Context) error {
 		return nil // the stop came before the start
 	}
 	var parts []func(context.Context) error
+	if q.opt.Pauses != nil {
+		q.opt.Pauses.Refresh(ctx) // a message of a paused queue need not be received
+		parts = append(parts, q.opt.Pauses.Run)
+	}
 	for _, l := range q.listeners {
 		parts = append(parts, l.Run)
 	}

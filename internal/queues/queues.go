@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"kennel/internal/attempt"
+	"kennel/internal/control"
 	"kennel/internal/instances"
 	"kennel/internal/observe"
 	"kennel/internal/program"
@@ -39,6 +40,7 @@ type Store interface {
 type Options struct {
 	Listening *worker.Listening // how a worker receives; default: a Functions host does
 	Signals   queue.Signals     // wake workers; default: none
+	Pauses    *control.Pauses   // of the declared queues, by people; default: none is paused
 	Meter     *observe.Meter    // counts the invocations of a host; default: one of its own
 
 	// Drain is how long attempts of a host's process may go on after its stop
@@ -291,6 +293,7 @@ func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, 
 			q.late.Solved(name)
 		}
 	}
+	q.markHeld(ctx, all)
 	q.watchUnhandled(ctx, all)
 	return all, nil
 }
@@ -323,7 +326,7 @@ func (q *Queues) Problems() (all []instances.Problem) {
 	for name, p := range q.late.All() {
 		late = append(late, instances.Problem{
 			Code: instances.QueueLate, Subject: name, Since: p.Since, Count: p.Cause,
-			What: fmt.Sprintf("A message in queue %s waits for more than a day; %d are ready.", name, p.Cause),
+			What: fmt.Sprintf("A message in queue %s waits for more than a day; %d are ready.", name, p.Cause) + q.whyHeld(name),
 		})
 	}
 	return slices.Concat(all, observe.Oldest(q.unhandledProblems()), observe.Oldest(late), observe.Oldest(foreign))

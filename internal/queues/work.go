@@ -90,6 +90,10 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	case d.hosted && d.deliveries > maxHosted, d.hosted && q.stopping.Err() != nil, q.opt.Ready(ctx) != nil:
 		return d.again(0, nil)
 	}
+	q.refreshPauses(ctx)
+	if pause := q.paused(d.own); pause != nil {
+		return d.held(pause)
+	}
 	select {
 	case d.own.slots <- struct{}{}:
 	default:
@@ -115,6 +119,9 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 		return ending{fate: fateDead, attempts: d.number, err: err}
 	case err != nil:
 		return foreign(d, firstForeign, err) // storage failed
+	}
+	if pause := q.paused(d.own); pause != nil {
+		return d.held(pause) // since the wait for a slot began
 	}
 	return q.attempt(ctx, d, body)
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"kennel/gate"
+	"kennel/internal/control"
+	"kennel/internal/signal"
 	"kennel/queue"
 )
 
@@ -40,6 +42,26 @@ func (q Queues) Listen(ctx context.Context, to queue.SignalHandler) error {
 	return q.signals.attend(ctx, ofQueues{to})
 }
 
+// Control returns the signals of pauses over the same topic, with the same
+// subscription.
+func (s *Signals) Control() Control { return Control{s} }
+
+// Control implements [control.Signals].
+type Control struct{ signals *Signals }
+
+// Publish implements [control.Signals].
+func (c Control) Publish(ctx context.Context, _ control.Signal) error {
+	if err := c.signals.publish(ctx, message{Control: true}); err != nil {
+		return fmt.Errorf("send a signal of pauses: %w", err)
+	}
+	return nil
+}
+
+// Listen implements [control.Signals].
+func (c Control) Listen(ctx context.Context, to signal.Listener[control.Signal]) error {
+	return c.signals.attend(ctx, ofControl{to})
+}
+
 // receiver is one call of Listen. Its methods do not block.
 type receiver interface {
 	Up()
@@ -50,7 +72,7 @@ type receiver interface {
 type ofGates struct{ gate.Listener }
 
 func (r ofGates) received(m message) {
-	if m.Queue == "" {
+	if m.Queue == "" && !m.Control {
 		r.Received(gate.Signal{Gate: m.Gate, Generation: m.Generation})
 	}
 }
@@ -62,8 +84,18 @@ func (r ofQueues) received(m message) {
 	if m.Kind == kindAwake {
 		signal.Kind = queue.Awake
 	}
-	if m.Queue != "" || m.Gate == "" {
+	if m.Queue != "" || m.Gate == "" && !m.Control {
 		r.Received(signal)
+	}
+}
+
+type ofControl struct {
+	signal.Listener[control.Signal]
+}
+
+func (r ofControl) received(m message) {
+	if m.Control || m.Queue == "" && m.Gate == "" {
+		r.Received(control.Signal{})
 	}
 }
 

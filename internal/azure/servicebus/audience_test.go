@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"kennel/gate"
+	"kennel/internal/control"
 	"kennel/internal/dev/devbus"
 	"kennel/queue"
 )
@@ -49,7 +51,13 @@ func TestQueueSignals(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		await(t, 10*time.Millisecond, "up, as the connection exists", ofQueues.isUp)
+		ofPauses := &pauseRecorder{}
+		listening.Go(func() {
+			if err := s.Control().Listen(ctx, ofPauses); err != nil {
+				t.Error(err)
+			}
+		})
+		await(t, 10*time.Millisecond, "up, as the connection exists", func() bool { return ofQueues.isUp() && ofPauses.ups.Load() > 0 })
 		if names := subscriptions(b); len(names) != 1 {
 			t.Errorf("subscriptions %q, want one of the process", names)
 		}
@@ -62,6 +70,9 @@ func TestQueueSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if err := other.Control().Publish(t.Context(), control.Signal{}); err != nil {
+			t.Fatal(err)
+		}
 		mustPublish(t, other)
 		_, send := openRaw(t, b)
 		send(&azservicebus.Message{Body: []byte("junk")})
@@ -71,6 +82,10 @@ func TestQueueSignals(t *testing.T) {
 		}
 		if got, want := ofQueues.all(), []queue.Signal{work, awake, {}}; !slices.Equal(got, want) {
 			t.Errorf("queues received %+v, want %+v", got, want)
+		}
+
+		if n := ofPauses.received.Load(); n != 2 { // its own, and the one that cannot be read
+			t.Errorf("pauses received %d signals, want 2", n)
 		}
 
 		b.DropConnections()
@@ -90,6 +105,13 @@ func TestQueueSignals(t *testing.T) {
 		}
 	})
 }
+
+// pauseRecorder counts signals of pauses.
+type pauseRecorder struct{ ups, received atomic.Int64 }
+
+func (r *pauseRecorder) Up()                     { r.ups.Add(1) }
+func (r *pauseRecorder) Down(error)              {}
+func (r *pauseRecorder) Received(control.Signal) { r.received.Add(1) }
 
 // The longest signal of a queue is read back.
 func TestQueueMessage(t *testing.T) {

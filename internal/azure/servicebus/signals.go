@@ -187,8 +187,9 @@ type message struct {
 	Version    int    `json:"v"`
 	Gate       string `json:"gate,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
-	Queue      string `json:"queue,omitempty"` // then it is a signal of this queue, and has no Gate
-	Kind       string `json:"kind,omitempty"`  // of a queue's signal: kindAwake, or else work
+	Queue      string `json:"queue,omitempty"`   // then it is a signal of this queue, and has no Gate
+	Kind       string `json:"kind,omitempty"`    // of a queue's signal: kindAwake, or else work
+	Control    bool   `json:"control,omitempty"` // then it is a signal of pauses, and has neither
 }
 
 const (
@@ -214,9 +215,19 @@ func newMessage(m message) *azservicebus.Message {
 func decode(body []byte) message {
 	var m message
 	if len(body) > maxMessage || json.Unmarshal(body, &m) != nil ||
-		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || (m.Gate == "") == (m.Queue == "") ||
+		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || countOf(m.Gate != "", m.Queue != "", m.Control) != 1 ||
 		m.Gate != "" && gate.CheckName(m.Gate) != nil || m.Queue != "" && queue.CheckName(m.Queue) != nil {
 		return message{}
 	}
 	return m
+}
+
+// countOf returns how many of these are true.
+func countOf(all ...bool) (n int) {
+	for _, one := range all {
+		if one {
+			n++
+		}
+	}
+	return n
 }

@@ -44,10 +44,12 @@ const fields = {
   'GET /batches/{batch}/report': { batch: refused, safe: refused },
   'GET /queues/{queue}': { queue: refused },
   'POST /queues/{queue}/messages': { queue: refused, delay: refused },
+  'POST /queues/{queue}/pause': { queue: refused, 'body.by': refused, 'body.reason': refused }, // the app declares no queue
+  'POST /queues/{queue}/resume': { queue: refused, 'body.by': refused, 'body.reason': refused },
   'GET /timers/{timer}': { timer: refused },
   'POST /timers/{timer}/run': { timer: refused },
-  'POST /timers/{timer}/pause': { timer: refused, 'body.by': kept, 'body.reason': kept },
-  'POST /timers/{timer}/resume': { timer: refused, 'body.by': kept, 'body.reason': kept },
+  'POST /timers/{timer}/pause': { timer: refused, 'body.by': refused, 'body.reason': refused }, // the app declares no timer
+  'POST /timers/{timer}/resume': { timer: refused, 'body.by': refused, 'body.reason': refused },
   'GET /deadletters/{queue}': { queue: refused },
   'POST /deadletters/{queue}/redrive': { queue: refused, 'body.ids[]': kept, 'body.before': refused }, // no letter has it
   'POST /deadletters/{queue}/delete': { queue: refused, 'body.ids[]': kept, 'body.before': refused },
@@ -75,6 +77,8 @@ const bodies = {
   'POST /deadletters/{queue}/delete': { ids: ['none'] },
   'POST /messages/{entity}': {},
   'POST /queues/{queue}/messages': {},
+  'POST /queues/{queue}/pause': { by: 'ann', reason: 'none' },
+  'POST /queues/{queue}/resume': { by: 'ann', reason: 'none' },
   'POST /timers/{timer}/pause': { by: 'ann', reason: 'none' },
   'POST /timers/{timer}/resume': { by: 'ann', reason: 'none' },
   'PUT /scale/rules': { version: 1, depth: [{ from: 0, hands: 8 }], windows: [{ days: ['mon'], from: '08:00', to: '09:00', zone: 'UTC', instances: 1, lead: '1m' }] },
