@@ -92,11 +92,18 @@ function queues({ check }, items, ctx) {
     { label: 'Delayed', num: true, cell: (q) => number(q.delayed) },
     { label: 'Oldest', num: true, cell: (q) => oldest(q) },
     { label: 'Dead letters', num: true, cell: (q) => letters(q, number(q.deadLetters)) },
+    ...(items.some((q) => q.own) ? ofOwn(ctx) : []),
+  ];
+  return table({ label: 'Queues', columns, rows, key: (q) => q.queue });
+}
+
+// ofOwn are the columns with values of queues that the program declares.
+function ofOwn(ctx) {
+  return [
     { label: 'Concurrency', num: true, cell: (q) => (q.concurrency ? number(q.concurrency) : none) },
     { label: 'Last done', num: true, cell: (q) => since(q.lastOkAt) },
     { label: '', kind: 'actions', cell: (q) => actions(q, ctx) },
   ];
-  return table({ label: 'Queues', columns, rows, key: (q) => q.queue });
 }
 
 // marks are what holds the messages of a queue back.
