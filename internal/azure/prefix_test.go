@@ -54,6 +54,13 @@ func TestPrefix(t *testing.T) {
 		if all, err := queues.Receive(ctx, "emails", 10, queue.MaxVisibility); err != nil || len(all) != 1 || all[0].Body != prefix {
 			t.Errorf("prefix %q: received %+v, %v", prefix, all, err)
 		}
+		long := strings.Repeat("a", 63)
+		n, err1 := queues.Count(ctx, long)
+		front, err2 := queues.Peek(ctx, long, 1)
+		received, err3 := queues.Receive(ctx, long, 1, queue.MaxVisibility)
+		if err := errors.Join(err1, err2, err3, queues.Clear(ctx, long)); err != nil || n+int64(len(front)+len(received)) > 0 {
+			t.Errorf("prefix %q: a queue whose name is too long with it: %v", prefix, err)
+		}
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		if _, err := queues.Count(ended, "emails"); err == nil || strings.Contains(err.Error(), prefix+"-emails") || !strings.Contains(err.Error(), `"emails"`) {

@@ -29,6 +29,15 @@ func (q *Queues) queue(name string) *azqueue.QueueClient {
 	return q.client.NewQueueClient(names.WithPrefix(q.prefix, name))
 }
 
+// isAbsent reports whether err is that there is no such queue. No queue has a name
+// that is too long with the prefix.
+func (q *Queues) isAbsent(name string, err error) bool {
+	return hasCode(err, queueerror.QueueNotFound) || hasStatus(err, http.StatusBadRequest) && len(names.WithPrefix(q.prefix, name)) > maxQueueName
+}
+
+// maxQueueName is Azure's limit for the name of a queue.
+const maxQueueName = 63
+
 // Receive implements [queue.Receiver].
 func (q *Queues) Receive(ctx context.Context, name string, max int, visibility time.Duration) ([]queue.Message, error) {
 	messages, err := q.receive(ctx, name, max, visibility)
@@ -46,7 +55,7 @@ func (q *Queues) receive(ctx context.Context, name string, max int, visibility t
 	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: &count, VisibilityTimeout: &invisible}
 	answer, err := q.queue(name).DequeueMessages(q.once.context(ctx), options)
 	if err := answered(ctx, err); err != nil {
-		if hasCode(err, queueerror.QueueNotFound) {
+		if q.isAbsent(name, err) {
 			return nil, nil
 		}
 		return nil, declined(err)
@@ -147,7 +156,7 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 	var answer azqueue.GetQueuePropertiesResponse
 	if err == nil {
 		answer, err = q.queue(name).GetProperties(q.once.context(ctx), nil)
-		if err = answered(ctx, err); hasCode(err, queueerror.QueueNotFound) {
+		if err = answered(ctx, err); q.isAbsent(name, err) {
 			return 0, nil
 		}
 	}
@@ -180,7 +189,7 @@ func (q *Queues) Clear(ctx context.Context, name string) error {
 	err := queue.CheckName(name)
 	if err == nil {
 		_, err = q.queue(name).ClearMessages(q.once.context(ctx), nil)
-		if err = answered(ctx, err); hasCode(err, queueerror.QueueNotFound) {
+		if err = answered(ctx, err); q.isAbsent(name, err) {
 			return nil
 		}
 	}
@@ -206,7 +215,7 @@ func (q *Queues) peek(ctx context.Context, name string, max int) ([]queue.Messag
 	count := int32(max)
 	answer, err := q.queue(name).PeekMessages(q.once.context(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: &count})
 	if err := answered(ctx, err); err != nil {
-		if hasCode(err, queueerror.QueueNotFound) {
+		if q.isAbsent(name, err) {
 			return nil, nil
 		}
 		return nil, declined(err)
