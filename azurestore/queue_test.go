@@ -58,7 +58,7 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, at := storetest.Name(), places()
-	bodies := map[string][]byte{"short": []byte("hello"), "row": random(1 << 20), "blob": random(4 << 20)}
+	bodies := map[string][]byte{"short": []byte("hello"), "binary": random(300), "empty": {}, "row": random(1 << 20), "blob": random(4 << 20)}
 	open := func() (account, *queue.Claims, *azurestore.Signals) {
 		a := openAccount(t, nil)
 		claims, err := azurestore.NewClaims(a.tables, a.blobs, at)

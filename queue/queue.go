@@ -45,6 +45,12 @@
 // A queue that the option Admit does not admit is left alone: no request is
 // made for it until it is admitted again, and then it is polled at once.
 //
+// # Stores
+//
+// Package azurestore has the queues of a storage account as a [Store], and [Claims]
+// in a table and a container, for programs that use this package without the app;
+// examples/queuealone is one.
+//
 // # Limits
 //
 // [CheckPut], [CheckReceive], [CheckPeek] and [CheckUpdate] reject requests that Azure would
