@@ -45,6 +45,30 @@ func (c *Client) changeTimer(ctx context.Context, name, verb string, by PauseCha
 	return t, err
 }
 
+// PauseQueue has no attempt of a message of the queue begin until ResumeQueue.
+// Messages can be sent meanwhile, and none loses an attempt. Processes know of it
+// within 30 s. Pausing a paused queue changes nothing.
+func (c *Client) PauseQueue(ctx context.Context, queue string, by PauseChange) (Queue, error) {
+	return c.changeQueue(ctx, queue, "/pause", by)
+}
+
+// ResumeQueue ends a pause. Resuming a queue that is not paused changes nothing.
+func (c *Client) ResumeQueue(ctx context.Context, queue string, by PauseChange) (Queue, error) {
+	return c.changeQueue(ctx, queue, "/resume", by)
+}
+
+func (c *Client) changeQueue(ctx context.Context, queue, verb string, by PauseChange) (q Queue, err error) {
+	if err := checkName("queue", queue); err != nil {
+		return q, err
+	}
+	r, err := pauseRequest("/queues/"+url.PathEscape(queue)+verb, "the queue", by)
+	if err != nil {
+		return q, err
+	}
+	_, err = c.call(ctx, r, &q)
+	return q, c.expect(r, err, "queue", q.Queue, queue)
+}
+
 // pauseRequest may be repeated: a change that was made has no further effect.
 func pauseRequest(path, what string, by PauseChange) (request, error) {
 	if err := checkTexts(by.By, by.Reason); err != nil {

@@ -28,3 +28,23 @@ func testPauseTimer(t *testing.T) {
 	}
 	same(t, "asked", []string{`POST /timers/digest/pause {"reason":"broken"}`, `POST /timers/digest/pause {"reason":"broken"}`, "POST /timers/digest/resume {}"}, a.asked)
 }
+
+// TestPauseQueue: likewise, and the answer must be about the queue.
+func TestPauseQueue(t *testing.T) {
+	const paused = `{"queue":"emails","own":true,"paused":{"at":"2026-11-27T20:15:00Z","by":{"name":"ann","verified":false},"reason":""},"ready":3}`
+	const resumed = `{"queue":"emails","own":true,"paused":null,"ready":3}`
+	a, c := playing(t, ok(paused), ok(resumed), ok(`{"queue":"orders","own":true,"paused":null}`))
+	if q, err := c.PauseQueue(t.Context(), "emails", client.PauseChange{By: "ann"}); err != nil || q.Paused == nil || q.Paused.By.Name != "ann" || q.Ready != 3 {
+		t.Errorf("got %+v, %v", q, err)
+	}
+	if q, err := c.ResumeQueue(t.Context(), "emails", client.PauseChange{}); err != nil || q.Paused != nil {
+		t.Errorf("got %+v, %v", q, err)
+	}
+	if _, err := c.ResumeQueue(t.Context(), "emails", client.PauseChange{}); err == nil {
+		t.Error("the answer about another queue is taken")
+	}
+	if _, err := c.PauseQueue(t.Context(), "..", client.PauseChange{}); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("a name that is none: %v", err)
+	}
+	same(t, "asked", []string{`POST /queues/emails/pause {"by":"ann"}`, "POST /queues/emails/resume {}", "POST /queues/emails/resume {}"}, a.asked)
+}

@@ -14,6 +14,7 @@ import (
 type Queue struct {
 	Queue         string     `json:"queue"`
 	Own           bool       `json:"own"` // the program declares it, and it takes messages
+	Paused        *Pause     `json:"paused"` // nil: it is not
 	Ready         int64      `json:"ready"`
 	InFlight      int64      `json:"inFlight"`
 	Delayed       int64      `json:"delayed"`

@@ -18,6 +18,7 @@ type Status struct {
 	Instances []Instance             `json:"instances"` // up to 100, with the one that answers
 	LeftOut   int                    `json:"leftOut"`   // instances whose reports could not be read
 	Queues    map[string]QueueStatus `json:"queues"`    // those that were sampled
+	Paused    map[string]Pause       `json:"paused"`    // the program's queues that people have paused
 
 	Storage   Storage                     `json:"storage"`
 	Signals   Signals                     `json:"signals"`

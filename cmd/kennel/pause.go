@@ -23,13 +23,42 @@ var pausableTimer = pausable{
 	goesOn: "goes on with its next slot.\nOne that catches up first does the slots that it missed.",
 	pause: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
 		t, err := app.PauseTimer(ctx, name, by)
+		if err != nil {
+			err = app.failed(err)
+		}
 		return t.Paused, string(t.JSON()), err
 	},
 	resume: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
 		t, err := app.ResumeTimer(ctx, name, by)
+		if err != nil {
+			err = app.failed(err)
+		}
 		return t.Paused, string(t.JSON()), err
 	},
 }
+
+var pausableQueue = pausable{
+	kind: "queue", example: "emails",
+	stops:  "begins no attempt of its messages until it is resumed.\nAttempts that run go on, messages can be sent, and none loses an attempt. Processes know\nof it within 30 s.",
+	goesOn: "goes on with its messages. Behind a Functions host,\nand where queues share a storage queue, they come back within ten minutes.",
+	pause: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		q, err := app.PauseQueue(ctx, name, by)
+		if err != nil {
+			err = app.queueFailed(ctx, err, name, isOwn)
+		}
+		return q.Paused, string(q.JSON()), err
+	},
+	resume: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		q, err := app.ResumeQueue(ctx, name, by)
+		if err != nil {
+			err = app.queueFailed(ctx, err, name, isOwn)
+		}
+		return q.Paused, string(q.JSON()), err
+	},
+}
+
+// isOwn reports whether the program declares a queue.
+func isOwn(q client.Queue) bool { return q.Own }
 
 func (con *console) pauseCommand(to *target, p pausable) *cobra.Command {
 	return con.pauseOrResume(to, p, &cobra.Command{
@@ -55,7 +84,12 @@ Resuming a %s that is not paused changes nothing and is not an error.`, p.kind, 
 
 func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, change func(context.Context, *app, string, client.PauseChange) (*client.Pause, string, error)) *cobra.Command {
 	var by client.PauseChange
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "" {
+			return usagef("no %s given; for example %s %s", p.kind, cmd.CommandPath(), p.example)
+		}
+		return unexpected(cmd, args, 1)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		app, err := con.openApp(*to)
 		if err != nil {
@@ -66,7 +100,7 @@ func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, ch
 		}
 		paused, json, err := change(cmd.Context(), app, args[0], by)
 		if err != nil {
-			return app.failed(err)
+			return err
 		}
 		if to.asJSON {
 			return con.writeLine(json)

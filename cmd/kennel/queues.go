@@ -17,13 +17,13 @@ func (con *console) queuesCommand() *cobra.Command {
 	var to target
 	cmd := group(&cobra.Command{
 		Use:   "queues <command>",
-		Short: "list the queues of a program and send messages to them",
-		Long: `Lists the queues that the program declares and those of its built-in parts, and sends
-messages to those that it declares. "kennel send" sends to Service Bus, and
-"kennel deadletters" puts messages that failed back.`,
-		Example:     "kennel queues list\nkennel queues send emails '{\"to\":\"ann\"}'",
+		Short: "list the queues of a program, send to them and pause them",
+		Long: `Lists the queues that the program declares and those of its built-in parts. It sends
+messages to those that it declares, pauses and resumes them. "kennel send" sends to
+Service Bus, and "kennel deadletters" puts messages that failed back.`,
+		Example:     "kennel queues list\nkennel queues send emails '{\"to\":\"ann\"}'\nkennel queues pause emails",
 		Annotations: requestExits("done"),
-	}, con.queuesListCommand(&to), con.queuesShowCommand(&to), con.queuesSendCommand(&to))
+	}, con.queuesListCommand(&to), con.queuesShowCommand(&to), con.queuesSendCommand(&to), con.pauseCommand(&to, pausableQueue), con.resumeCommand(&to, pausableQueue))
 	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
 	return cmd
 }
@@ -89,7 +89,7 @@ func (con *console) describeQueues(all []client.Queue) string {
 	if len(all) == 0 {
 		return "the program has no queues\n"
 	}
-	rows := [][]string{{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "OLDEST", "DEAD LETTERS", "LAST OK"}}
+	rows := [][]string{{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "OLDEST", "DEAD LETTERS", "LAST OK", "PAUSED"}}
 	for _, q := range all {
 		oldest := "-"
 		if q.Ready > 0 {
@@ -99,7 +99,11 @@ func (con *console) describeQueues(all []client.Queue) string {
 		if q.LastOKAt != nil {
 			lastOK = q.LastOKAt.UTC().Format(time.RFC3339)
 		}
-		rows = append(rows, []string{plain(q.Queue), fmt.Sprint(q.Ready), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), oldest, fmt.Sprint(q.DeadLetters), lastOK})
+		paused := "-"
+		if q.Paused != nil {
+			paused = q.Paused.At.UTC().Format(time.RFC3339)
+		}
+		rows = append(rows, []string{plain(q.Queue), fmt.Sprint(q.Ready), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), oldest, fmt.Sprint(q.DeadLetters), lastOK, paused})
 	}
 	return strings.TrimRight(con.drawTable(rows, 0), "\n") + "\n"
 }
@@ -121,6 +125,9 @@ func describeQueue(q client.Queue) string {
 	}
 	if q.StorageQueue != q.Queue {
 		add("its messages are in the storage queue %s, whose numbers these are", q.StorageQueue)
+	}
+	if q.Paused != nil {
+		add("it %s", describePause(q.Paused))
 	}
 	switch {
 	case !q.Own:

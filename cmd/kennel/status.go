@@ -182,6 +182,13 @@ func (con *console) describeStatus(s client.Status) string {
 		q := s.Queues[queue]
 		return []any{queue, q.Ready, q.InFlight, q.Delayed, fmt.Sprintf("%.0f s", q.OldestSeconds), q.Poison}
 	})
+	for i, queue := range sorted(s.Paused) {
+		if i == 0 {
+			screen.WriteString("\n")
+		}
+		pause := s.Paused[queue]
+		fmt.Fprintf(&screen, "queue %s %s\n", plain(queue), describePause(&pause))
+	}
 	here := " of " + plain(s.Instance)
 	writeTable(con, &screen, "SEQUENCE"+here+"\tISSUED\tAVAILABLE\tLOST\tPROBLEM", sorted(s.Sequences), s.SequenceCount, func(sequence string) []any {
 		q := s.Sequences[sequence]
