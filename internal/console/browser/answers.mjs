@@ -28,6 +28,7 @@ export function fake(spec, hostile, me) {
   function make(schema, place, i = 0) {
     if (schema.$ref) return make(of(schema.$ref), schema.$ref.split('/').at(-1), i);
     if (schema.allOf) return Object.assign({}, ...schema.allOf.map((s) => make(s, place, i)));
+    if (place === 'Pause' && i === 1) return null; // the second of a list is not paused
     const other = app.style === 'other';
     const types = [schema.type].flat();
     if (app.style === 'empty' && types.includes('null')) return null;

@@ -75,12 +75,12 @@ test('a message that may have been sent stays in the dialog', () => visit('Shop'
 }));
 
 test('a queue that is paused is marked, with who did it and why', () => visit('Operator', '#/queues', async (page) => {
-  const paused = { at: new Date(Date.now() - 3.5 * minute).toISOString(), by: { name: `ann ${hostile}`, verified: true }, reason: `maintenance ${hostile}` };
+  const paused = { at: new Date(Date.now() - 3.5 * minute).toISOString(), by: { name: `ann ${hostile}`, verified: false }, reason: `maintenance ${hostile}` };
   const queue = { queue: 'emails', own: true, storageQueue: 'emails', ready: 3, inFlight: 1, delayed: 2, oldestSeconds: 90, deadLetters: 4, concurrency: 8, lastOkAt: null, paused };
   await answer(page, 'queues', { items: [queue] });
   await answer(page, 'queues/emails', { ...queue, maxAttempts: 20, timeoutSeconds: 300, handled: true });
   await page.reload();
-  await page.getByTitle(`Paused by ann ${hostile}. maintenance ${hostile}`).waitFor();
+  await page.getByTitle(`Paused by ann ${hostile} (not verified). maintenance ${hostile}`).waitFor();
   await page.getByRole('link', { name: '4', exact: true }).waitFor();
   await isAccessible(page, 'a paused queue');
   await page.getByRole('link', { name: 'emails' }).click();
@@ -103,6 +103,22 @@ test('a timer is run by hand', () => visit('Shop', '', async (page) => {
 
 // listed returns the views that the navigation has.
 const listed = (page) => page.getByRole('navigation', { name: 'Views' }).getByRole('link').allInnerTexts();
+
+for (const [what, hash, table, item] of [['queue', '#/queues', 'Queues', 'orders'], ['timer', '#/timers', 'Timers', 'report']]) {
+  test(`a ${what} is paused and resumed`, () => visit('Shop', hash, async (page) => {
+    const row = page.getByRole('table', { name: table }).getByRole('row').filter({ hasText: item });
+    for (const [verb, after] of [['Pause', 'is paused.'], ['Resume', 'is resumed.']]) {
+      await row.getByRole('button', { name: `${verb} ${item}` }).click();
+      const box = await dialog(page, `${verb} ${item}`);
+      await isAccessible(page, `${verb} ${item}`);
+      await box.getByLabel('Reason').fill(`no mail server ${hostile}`);
+      await box.getByRole('button', { name: verb, exact: true }).click();
+      await says(page.locator('#toasts'), `${item} ${after}`);
+      if (verb === 'Pause') await row.getByTitle(`no mail server ${hostile}`).waitFor();
+      else await row.getByText('Paused').waitFor({ state: 'detached' });
+    }
+  }));
+}
 
 test('an app without timers does not list them', () => visit('Operator', '#/timers', async (page) => {
   await says(page, 'This program declares no timers.');

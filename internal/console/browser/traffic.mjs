@@ -30,9 +30,9 @@ test('a page sends at most one request in two seconds, and none while it is hidd
     const at = await sent(page, 120000);
     assert.ok(at.length >= 2, `${hash}: ${at.length} requests in two minutes`);
     for (let i = 1; i < at.length; i++) assert.ok(at[i] - at[i - 1] >= pace, `${hash}: requests ${at[i] - at[i - 1]} ms apart`);
-    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
     assert.deepEqual(await sent(page, 120000), [], `${hash}, paused`);
-    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('button', { name: 'Resume', exact: true }).click();
     await hide(page, true);
     assert.deepEqual(await sent(page, 120000), [], `${hash}, hidden`);
     await hide(page, false);

@@ -9,6 +9,7 @@ import { h } from '../dom.js';
 import { count, decimal, duration, exact, none, now, number, percent, since } from '../format.js';
 import { History } from '../history.js';
 import { badge, button, code, empty, facts, named, note, section, to } from '../parts.js';
+import { askPause, pauseMark, pauseNote } from '../pauses.js';
 import { link } from '../router.js';
 import { table } from '../table.js';
 import { rules } from './rules.js';
@@ -110,7 +111,7 @@ function ofOwn(ctx) {
 function marks(q, check) {
   const { sample } = sampleOf(check, q.storageQueue);
   return [
-    q.paused ? [' ', h('span', { title: `Paused by ${q.paused.by?.name ?? q.paused.by}. ${q.paused.reason}` }, badge('warn', 'Paused'))] : null,
+    pauseMark(q),
     sample.held ? [' ', badge('warn', 'Held')] : null,
   ];
 }
@@ -125,7 +126,27 @@ function letters(q, text) {
 }
 
 function actions(q, ctx) {
-  return q.own ? button('Send a message…', () => send(q.queue, ctx), { may: ctx.may, describe: `Send a message to ${q.queue}` }) : null;
+  return q.own ? [
+    button('Send a message…', () => send(q.queue, ctx), { may: ctx.may, describe: `Send a message to ${q.queue}` }),
+    q.paused
+      ? button('Resume…', () => resume(q.queue, ctx), { may: ctx.may, describe: `Resume ${q.queue}` })
+      : button('Pause…', () => pause(q.queue, ctx), { may: ctx.may, describe: `Pause ${q.queue}` }),
+  ] : null;
+}
+
+function pause(queue, ctx) {
+  askPause(ctx, queue, {
+    text: 'No other message of it is worked on until it is resumed. Those that are worked on now go on, and messages can still be sent to it.',
+    call: (options) => change('POST', api`queues/${queue}/pause`, options),
+  });
+}
+
+function resume(queue, ctx) {
+  askPause(ctx, queue, {
+    resume: true,
+    text: 'Workers go on at once. Behind a Functions host, messages that were put back come after their delay, of up to ten minutes.',
+    call: (options) => change('POST', api`queues/${queue}/resume`, options),
+  });
 }
 
 // The fields of the dialog to which the errors of a message belong.
@@ -189,7 +210,7 @@ function one({ check, history }, data, ctx) {
   }
   return [
     section('Now', [q?.deadLetters ? letters(q, count(q.deadLetters, 'dead letter')) : null, q ? actions(q, ctx) : null],
-      q?.paused ? note('warn', h('p', null, h('strong', null, 'Paused. '), `By ${q.paused.by?.name ?? q.paused.by}, `, since(q.paused.at), q.paused.reason ? `: ${q.paused.reason}` : null)) : null,
+      pauseNote(q?.paused),
       sample.held ? note('warn', h('p', null, 'Its messages wait at a closed gate, so they are not late. ', to('Gates', 'gates'))) : null,
       facts([
         ['Ready', number(q?.ready ?? sample.ready)],

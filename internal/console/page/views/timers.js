@@ -5,6 +5,7 @@ import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { duration, exact, none, since } from '../format.js';
 import { badge, button, code, empty, named, toolbar } from '../parts.js';
+import { askPause, pauseMark } from '../pauses.js';
 import { slice, table } from '../table.js';
 
 export default {
@@ -23,7 +24,7 @@ export default {
       { label: 'Took', num: true, cell: (t) => (t.last ? duration(t.last.seconds) : none) },
       { label: 'Last done', num: true, cell: (t) => since(t.lastOkAt) },
       { label: 'Error', kind: 'wide', cell: (t) => t.last?.error || none },
-      { label: '', kind: 'actions', cell: (t) => button('Run now…', () => run(t.timer, ctx), { may: ctx.may || (t.runningSince ? 'A slot runs now' : ''), describe: `Run now: ${t.timer}` }) },
+      { label: '', kind: 'actions', cell: (t) => actions(t, ctx) },
     ];
     const page = slice(ctx, 'timersPage', items);
     return h('div', { class: 'list' }, toolbar('The timers of the program. Each slot is done once, not once an instance.'),
@@ -33,9 +34,33 @@ export default {
 
 function state(t) {
   return [
-    t.paused ? [' ', h('span', { title: `Paused by ${t.paused.by?.name ?? t.paused.by}. ${t.paused.reason}` }, badge('warn', 'Paused'))] : null,
+    pauseMark(t),
     t.runningSince ? [' ', badge('info', ['Runs, since ', since(t.runningSince, '')])] : null,
   ];
+}
+
+function actions(t, ctx) {
+  return [
+    button('Run now…', () => run(t.timer, ctx), { may: ctx.may || (t.runningSince ? 'A slot runs now' : ''), describe: `Run now: ${t.timer}` }),
+    t.paused
+      ? button('Resume…', () => resume(t.timer, ctx), { may: ctx.may, describe: `Resume ${t.timer}` })
+      : button('Pause…', () => pause(t.timer, ctx), { may: ctx.may, describe: `Pause ${t.timer}` }),
+  ];
+}
+
+function pause(timer, ctx) {
+  askPause(ctx, timer, {
+    text: 'No slot of its schedule is done until it is resumed. One that runs now goes on, and it can still be run by hand.',
+    call: (options) => change('POST', api`timers/${timer}/pause`, options),
+  });
+}
+
+function resume(timer, ctx) {
+  askPause(ctx, timer, {
+    resume: true,
+    text: 'The slots that began meanwhile are left out, unless the program declares that the timer catches up.',
+    call: (options) => change('POST', api`timers/${timer}/resume`, options),
+  });
 }
 
 function run(timer, ctx) {
