@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"kennel/internal/control"
@@ -48,10 +49,11 @@ func (q *Queues) paused(o *own) *control.Pause {
 }
 
 // isHeld reports whether all queues of a storage queue are paused on which the
-// program works.
+// program works. Of one to which it only sends, all must be paused.
 func (q *Queues) isHeld(storageQueue string, pauses map[string]*control.Pause) bool {
+	works := slices.Contains(q.working, storageQueue)
 	for _, o := range q.storage[storageQueue] {
-		if o.Handled > 0 && pauses[o.Name] == nil {
+		if (o.Handled > 0 || !works) && pauses[o.Name] == nil {
 			return false
 		}
 	}

@@ -120,3 +120,22 @@ func TestSenderIsNoHandler(t *testing.T) {
 		t.Errorf("the other works on %v", all)
 	}
 }
+
+// TestSentIsNotHeld: messages of a queue to which the program only sends are not
+// held, unless the queue is paused.
+func TestSentIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPausable()
+		pauses := w.pauses(t, storetest.NewProcess(nil))
+		q := w.sender(t, &Options{Pauses: pauses})
+		if _, err := q.Send(t.Context(), "mails", order{N: 1}.text(), 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, paused := range []bool{false, true, false} {
+			w.change(t, pauses, "mails", paused)
+			if samples, err := q.Sample(t.Context()); err != nil || samples["jobs"].Ready != 1 || samples["jobs"].Held != paused {
+				t.Errorf("paused %v: sampled %+v, %v", paused, samples, err)
+			}
+		}
+	})
+}

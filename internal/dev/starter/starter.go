@@ -42,7 +42,7 @@ func Describe(dir, modulePath string) (p Program, err error) {
 	}
 	base := filepath.Base(p.Dir)
 	p.Name = strings.Trim(unnamed.ReplaceAllString(strings.ToLower(base), "-"), "-")
-	if !named.MatchString(p.Name) || len(p.Name) < 3 || len(p.Name) > 36 {
+	if !named.MatchString(p.Name) || len(p.Name) < 3 || len(p.Name) > 35 {
 		return p, fmt.Errorf("%q cannot be the name of a program; use a folder whose name begins with a letter and has 3 to 35 letters, digits and hyphens", base)
 	}
 	p.Module = modulePath

@@ -23,6 +23,8 @@ func TestDescribe(t *testing.T) {
 		{"shop", "shop.example.org/x", "shop", "shop.example.org/x", ""},
 		{"42", "", "", "", "cannot be the name of a program"},
 		{"ab", "", "", "", "cannot be the name of a program"},
+		{strings.Repeat("a", 35), "", strings.Repeat("a", 35), "example.com/" + strings.Repeat("a", 35), ""},
+		{strings.Repeat("a", 36), "", "", "", "cannot be the name of a program"},
 		{"shop", "a b", "", "", "the module path is invalid"},
 		{"shop", "kennel/shop", "", "", "belongs to kennel"},
 		{full, "", "", "", "is not empty; name a new folder"},
