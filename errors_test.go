@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,9 @@ func vault(a *kennel.App) error {
 		switch r.PathValue("kind") {
 		case "invalid":
 			_, err := secrets.Send(r.Context(), secret{}, nil)
+			kennel.Error(w, err)
+		case "second":
+			_, err := secrets.SendAll(r.Context(), slices.Values([]kennel.Message[secret]{{Body: secret{"x"}}, {}}))
 			kennel.Error(w, err)
 		case "large":
 			_, err := secrets.Send(r.Context(), secret{strings.Repeat("x", 70<<20)}, nil)
@@ -71,7 +75,8 @@ func TestError(t *testing.T) {
 			status int
 			body   string
 		}{
-			{"invalid", 400, `{"error":{"code":"bad_message","message":"Nothing was sent: text is missing."}}`},
+			{"invalid", 400, `{"error":{"code":"bad_message","message":"A message was not sent: text is missing."}}`},
+			{"second", 400, `"message":"A message was not sent: text is missing."`}, // the first one was
 			{"large", 413, `"code":"message_too_large"`},
 			{"stopping", 503, `"code":"stopping"`},
 			{"late", 504, `"code":"timeout"`},

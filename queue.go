@@ -137,7 +137,7 @@ type Sent struct {
 // ErrNotRunning reports a call before the program began, as in its declarations.
 var ErrNotRunning = program.ErrNotRunning
 
-// ErrInvalid reports a message that its queue does not take. Nothing was sent.
+// ErrInvalid reports a message that its queue does not take, and that was not sent.
 var ErrInvalid = program.ErrInvalid
 
 // Send sends a message, and returns when storage has confirmed it. After an

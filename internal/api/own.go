@@ -24,7 +24,7 @@ func WriteOwn(w http.ResponseWriter, err error) {
 // ownFailures are those that the routes for the jobs cannot have.
 var ownFailures = []Failure{
 	{attempt.ErrStopping, http.StatusServiceUnavailable, edge.CodeStopping, "This instance is stopping. Send the request again.", "1"},
-	{queues.ErrTooLarge, http.StatusRequestEntityTooLarge, "message_too_large", "The message is too long. Nothing was sent.", ""},
+	{queues.ErrTooLarge, http.StatusRequestEntityTooLarge, "message_too_large", "A message is too long, and was not sent.", ""},
 }
 
 // ownFaults returns the answer to an error of a job; nil: it is of none.

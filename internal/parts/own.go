@@ -188,7 +188,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, program.ErrInvalid) && !errors.Is(err, queues.ErrTooLarge):
 		_, cause, _ := strings.Cut(err.Error(), program.ErrInvalid.Error()+": ")
-		err = edge.BadRequest("bad_message", fmt.Sprintf("Nothing was sent: %s.", cause))
+		err = edge.BadRequest("bad_message", fmt.Sprintf("A message was not sent: %s.", cause))
 	case errors.Is(err, program.ErrNotRunning):
 		err = fmt.Errorf("%w (%w)", err, attempt.ErrStopping) // a route is served between the start and the stop
 	}
