@@ -185,7 +185,7 @@ func (c *claim) work(now time.Time) step {
 	switch {
 	case c.finished != nil:
 		c.end(now)
-	case !c.running && c.stopping:
+	case !c.running && (c.stopping || c.row.isHeld()): // or it was paused before the answer to the write
 		r := c.row
 		r.phase, r.retryAt = waiting, wall(now)
 		c.write(r)

@@ -192,3 +192,51 @@ func TestIdlePauseCostsNothing(t *testing.T) {
 		}
 	})
 }
+
+// pausing is a store that makes the first write by which a slot is taken, has a
+// person pause the timer, and loses the reply to the write.
+type pausing struct {
+	table.Store
+	pause func()
+	once  *sync.Once
+}
+
+func (p pausing) Submit(ctx context.Context, writes ...table.Write) (versions []string, err error) {
+	versions, err = p.Store.Submit(ctx, writes...)
+	if writes[0].Row.Values["phase"] == string(working) {
+		p.once.Do(func() {
+			p.pause()
+			versions, err = nil, errors.New("connection reset")
+		})
+	}
+	return versions, err
+}
+
+// TestPausedBeforeTheReply: a process that learns only after a pause that it had
+// taken a slot begins no attempt of it before the resume.
+func TestPausedBeforeTheReply(t *testing.T) {
+	inTime(t, func(t *testing.T, a *account) {
+		changes := a.open(t, nil, program.Timer{CatchUp: true}, nil, nothing)
+		store := pausing{Store: a.watched, once: &sync.Once{}, pause: func() {
+			if _, err := changes.Pause(t.Context(), "digest", byAnn("")); err != nil {
+				t.Error(err)
+			}
+		}}
+		works := a.open(t, store, program.Timer{CatchUp: true}, nil, nothing)
+		ctx, stop := context.WithTimeout(t.Context(), 36*time.Minute)
+		defer stop()
+		go works.Run(ctx)
+		time.Sleep(20 * time.Minute)
+		if s, err := changes.Get(ctx, "digest"); len(a.attempts()) != 0 || err != nil || s.Paused == nil || s.RunningSince != nil {
+			t.Errorf("during the pause: %d attempts, %+v, %v", len(a.attempts()), s, err)
+		}
+		if _, err := changes.Resume(ctx, "digest"); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+		if ends := a.ends(t, "digest"); len(ends) != 3 || ends[0] != "00:10:00 done" {
+			t.Errorf("ends %q", ends)
+		}
+	})
+}
