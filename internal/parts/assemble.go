@@ -124,7 +124,7 @@ func newCommon(e *environment) ([]app.Part, error) {
 		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})
 	}
 	checks := func() ([][]doctor.Check, error) {
-		return doctor.New(e.cfg, e.account, doctor.Declared{Description: e.declared.Describe(), Given: e.given}, &azure.Options{Requests: e.counter, Job: "doctor"})
+		return doctor.New(e.cfg, e.account, doctor.Declared{Description: e.declared.Describe(), Given: e.given}, &azure.Options{HTTP: e.transport, Requests: e.counter, Job: "doctor"})
 	}
 	return append(parts, app.Part{Serves: app.RoutesOnly{
 		{Function: "Health", Pattern: "GET /api/health", Handler: http.HandlerFunc(api.Health)},
