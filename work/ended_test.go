@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,4 +238,76 @@ func (w *world) without() *work.Batches {
 		queues: p.queues, peeker: w.queues,
 	}, nil, nil)
 	return batches
+}
+
+// TestSlowEnds: a sweep has the time for several ended batches whose processor
+// takes long to be told, as while a receiver does not answer, and they do not keep
+// it from the unfinished ones.
+func TestSlowEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0, nil)
+		const slow = 8
+		var hangs atomic.Bool
+		w.sums.atEnd = func(ctx context.Context, _ work.Batch, _ int) error {
+			if !hangs.Load() {
+				return errors.New("broken")
+			}
+			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		p := w.start(nil, nil)
+		submit := func(name string) (id string) {
+			o := &order{name: name, items: someItems("i", 3, small)}
+			b, _, err := o.submit(p.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.ID
+		}
+		var ids []string
+		for i := range slow {
+			ids = append(ids, submit(fmt.Sprint(i)))
+		}
+		life, stop := context.WithCancel(p.Context())
+		var living sync.WaitGroup
+		living.Go(func() { p.live(life, 8, nil) })
+		for _, id := range ids {
+			for w.sums.ends(id) == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		time.Sleep(time.Second)
+		stop()
+		living.Wait()
+		hangs.Store(true)
+		submit("stuck")
+		receiving, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, name := range queueNames(maxPartitions) { // its messages are lost
+			if _, err := w.queues.Receive(receiving, name, 32, 24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		before := 0
+		for _, id := range ids {
+			before += w.sums.ends(id)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+		defer cancel()
+		l, err := p.Sweep(ctx)
+		if l.Restarted != 1 || err != nil {
+			t.Errorf("restarted %d batches, want 1: %v", l.Restarted, err)
+		}
+		told := -before
+		for _, id := range ids {
+			told += w.sums.ends(id)
+		}
+		if told != slow {
+			t.Errorf("a sweep called the ends of %d batches, want %d", told, slow)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"kennel/internal/names"
@@ -61,6 +62,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (Swept, error) {
 // batches were submitted.
 func (s *Sweeper) sweepActive(ctx context.Context, swept *Swept) error {
 	partitions := s.Options.Partitions
+	var ended []format.BatchRow
 	err := s.Store.RowsOf(ctx, table.Query{Partition: format.ActiveIn}, func(ctx context.Context, row table.Row, now time.Time) error {
 		d, err := format.ReadDetails(row.Values[format.DetailsColumn])
 		if err != nil {
@@ -72,7 +74,11 @@ func (s *Sweeper) sweepActive(ctx context.Context, swept *Swept) error {
 		if now.Sub(row.WrittenAt) < interrupted {
 			return nil
 		}
-		return s.sweepBatch(ctx, d, now, swept)
+		l, err := s.sweepBatch(ctx, d, now, swept)
+		if l != nil {
+			ended = append(ended, *l)
+		}
+		return err
 	})
 	var errs []error
 	for n := s.Options.Partitions; n < partitions && s.Surplus != nil && ctx.Err() == nil; n++ {
@@ -80,11 +86,44 @@ func (s *Sweeper) sweepActive(ctx context.Context, swept *Swept) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err, s.finish(ctx, ended, swept))...)
 }
 
-// sweepBatch completes or restarts one batch if it has made no progress.
-func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Time, swept *Swept) (err error) {
+// finishing is how many ended batches are finished at the same time.
+const finishing = 8
+
+// finish cleans up after ended batches, which calls their processors. It comes
+// last, because these may take as long as an item, and no unfinished batch is to
+// wait for them.
+func (s *Sweeper) finish(ctx context.Context, ended []format.BatchRow, swept *Swept) error {
+	errs, finished := make([]error, len(ended)), make([]bool, len(ended))
+	slots := make(chan struct{}, finishing)
+	var running sync.WaitGroup
+	for i, l := range ended {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break // the next sweep goes on
+		}
+		running.Go(func() {
+			defer func() { <-slots }()
+			ctx, span := base.StartSpan(trace.Within(ctx, l.Details.TraceParent), "complete", l.Details.ID)
+			pending, err := s.Collector.CleanUp(ctx, l)
+			base.EndSpan(span, err)
+			errs[i], finished[i] = err, err == nil && !pending
+		})
+	}
+	running.Wait()
+	for _, one := range finished {
+		if one {
+			swept.Completed++
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweepBatch completes or restarts one batch if it has made no progress. It
+// returns one that has ended and is to be finished.
+func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Time, swept *Swept) (ended *format.BatchRow, err error) {
 	l, err := s.Store.BatchRow(ctx, d.ID)
 	isAccepted := err == nil
 	if isAccepted && !l.Ended() {
@@ -101,29 +140,28 @@ func (s *Sweeper) sweepBatch(ctx context.Context, d format.Details, now time.Tim
 	}
 	switch {
 	case err != nil && !errors.Is(err, model.ErrNotFound):
-		return err
+		return nil, err
 	case isAccepted && now.Sub(l.WrittenAt) < interrupted:
-		return nil
+		return nil, nil
 	case isAccepted && l.State == model.Running:
-		return s.sweepRunning(ctx, l, now, swept)
+		return nil, s.sweepRunning(ctx, l, now, swept)
+	case isAccepted && l.Ended():
+		return &l, nil
 	}
 	ctx, span := base.StartSpan(trace.Within(ctx, d.TraceParent), "complete", d.ID)
 	defer func() { base.EndSpan(span, err) }()
-	pending := false
 	switch {
 	case !isAccepted:
 		_, _, err = s.Submitter.Complete(ctx, d, nil)
 	case l.State == model.Submitting:
 		_, _, err = s.Submitter.Complete(ctx, d, &l)
-	case l.State == model.Gathering:
-		err = s.Collector.Gather(ctx, d.ID)
 	default:
-		pending, err = s.Collector.CleanUp(ctx, l)
+		err = s.Collector.Gather(ctx, d.ID)
 	}
-	if err == nil && !pending {
+	if err == nil {
 		swept.Completed++
 	}
-	return err
+	return nil, err
 }
 
 // move moves the messages of a partition queue that the app has no more. A
