@@ -11,6 +11,7 @@ import (
 	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/queues"
+	"kennel/queue"
 	"kennel/relay"
 )
 
@@ -21,8 +22,11 @@ func WriteOwn(w http.ResponseWriter, err error) {
 	edge.WriteFailure(w, customhandler.RequestOf(w), ownFaults, meaning(err))
 }
 
-// ownFailures are those that the routes for the jobs cannot have.
+// ownFailures are those that the routes for the jobs cannot have, or answer in
+// another way: a change that is unclear is one error of all jobs, and a message
+// that is sent again comes twice.
 var ownFailures = []Failure{
+	{queue.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", "Storage did not confirm the change or message, which may have been made or sent. Repeating the request may do it twice.", "5"},
 	{attempt.ErrStopping, http.StatusServiceUnavailable, edge.CodeStopping, "This instance is stopping. Send the request again.", "1"},
 	{queues.ErrTooLarge, http.StatusRequestEntityTooLarge, "message_too_large", "A message is too long, and was not sent.", ""},
 }
