@@ -51,7 +51,7 @@ var help = map[string]string{
 	BacklogOld:      "Check the Service Bus namespace: messages wait in the secondary one until it takes them. If it works, search the log for \"messages wait in the backlog\".",
 
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
-	FunctionsStale:    "Run `kennel functions`, make the package again, with the --prefix of KENNEL_PREFIX, and deploy it. Until then the host does not call the app for functions that it does not have, and the rest is served.",
+	FunctionsStale:    "Run `kennel functions`, make the package again and deploy it. Until then the host does not call the app for functions that it does not have, and the rest is served.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 	BatchStuck:        "Read the error: the processor, or the service that it calls, fails for these items. Correct the cause before their last attempt; see `kennel batch show`.",
 	BatchEndFailed:    "Read the error and correct the cause: OnEnd of the processor is called again, at most four hours later, until it returns nil or rejects the end. The batch and its results are complete.",

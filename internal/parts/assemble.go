@@ -118,7 +118,11 @@ func newCommon(e *environment) ([]app.Part, error) {
 		parts = append(parts, writesBill)
 	}
 	if e.listening == nil {
-		parts = append(parts, checkFunctions(e.declared, e.cfg.Storage.Prefix, os.DirFS("."))...)
+		stale, err := checkFunctions(e.declared, e.cfg.Storage.Prefix, os.DirFS("."))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, stale...)
 	}
 	if e.signals != nil {
 		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -29,21 +30,25 @@ func (s staleFunctions) Problems() []instances.Problem { return []instances.Prob
 
 // checkFunctions returns the parts of a program whose functions do not match
 // those in the folder of the app, where the host has the names of queues with the
-// prefix of the program; none if they do. In a folder that is no app,
-// as that of the source, there is nothing to compare.
-func checkFunctions(d *program.Declared, prefix string, dir fs.FS) []app.Part {
+// prefix of the program; none if they do. The error is errOtherPrefix if the host
+// has those of another prefix: it would call the program for the messages of
+// another one. In a folder that is no app, as that of the source, there is nothing
+// to compare.
+func checkFunctions(d *program.Declared, prefix string, dir fs.FS) ([]app.Part, error) {
 	staged, err := fs.Glob(dir, "*/function.json")
 	if _, missing := fs.Stat(dir, "host.json"); err != nil || missing != nil || len(staged) == 0 {
-		return nil
+		return nil, nil
 	}
 	var differ []string
-	prefixed := false // with another prefix
 	declared := make(map[string]bool)
 	for _, f := range d.Describe().Functions {
 		declared[f.Name] = true
 		if !isStaged(f.WithPrefix(prefix), dir) {
+			if hasOtherPrefix(f, dir) {
+				return nil, fmt.Errorf("%w: the host has the queue of function %s with another prefix than KENNEL_PREFIX, which is %q, and would call this program for messages of another; make the package with kennel package --prefix, or correct the setting",
+					errOtherPrefix, f.Name, prefix)
+			}
 			differ = append(differ, f.Name)
-			prefixed = prefixed || hasOtherPrefix(f, dir)
 		}
 	}
 	for _, file := range staged {
@@ -54,7 +59,7 @@ func checkFunctions(d *program.Declared, prefix string, dir fs.FS) []app.Part {
 		}
 	}
 	if len(differ) == 0 {
-		return nil
+		return nil, nil
 	}
 	slices.Sort(differ)
 	const shown = 5
@@ -62,13 +67,10 @@ func checkFunctions(d *program.Declared, prefix string, dir fs.FS) []app.Part {
 	if more := len(differ) - shown; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	if prefixed {
-		list += ". Their queues have another prefix than KENNEL_PREFIX; make the package with kennel package --prefix"
-	}
 	return []app.Part{{Knows: staleFunctions{problem: instances.Problem{
 		Code: instances.FunctionsStale, Since: time.Now(), Count: int64(len(differ)),
 		What: "The app was packaged with other functions than its code declares: " + list + ".",
-	}}}}
+	}}}}, nil
 }
 
 // isStaged reports whether a function has its bindings in the folder of the app.
@@ -85,11 +87,15 @@ func stagedBindings(f program.Function, dir fs.FS) []program.Binding {
 	return file.Bindings
 }
 
-// hasOtherPrefix reports whether a declared function differs in the folder of the
-// app by the prefix of its queues.
+// errOtherPrefix reports a package that was made for another prefix.
+var errOtherPrefix = errors.New("invalid setting: KENNEL_PREFIX")
+
+// hasOtherPrefix reports whether a declared function of a queue differs in the
+// folder of the app by the prefix of the queue.
 func hasOtherPrefix(f program.Function, dir fs.FS) bool {
 	staged := stagedBindings(f, dir)
-	return len(staged) > 0 && slices.EqualFunc(staged, f.Bindings, func(is, declared program.Binding) bool {
+	receives := func(b program.Binding) bool { return b.Type == "queueTrigger" }
+	return slices.ContainsFunc(staged, receives) && slices.EqualFunc(staged, f.Bindings, func(is, declared program.Binding) bool {
 		if is.QueueName == declared.QueueName {
 			return is == declared
 		}

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,7 +12,8 @@ import (
 
 // TestStaleFunctions: functions that are missing, different or undeclared in the
 // folder of the app are a problem; the copies for partitions, and another form of
-// the same bindings, are not.
+// the same bindings, are not. A package with the queues of another prefix is
+// refused.
 func TestStaleFunctions(t *testing.T) {
 	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{Name: "emails", Handled: 1}}}
 	d.Use(program.Batches)
@@ -20,31 +22,34 @@ func TestStaleFunctions(t *testing.T) {
 		staged[f.Name+"/function.json"] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(f.Text(), "\n", "\r\n"))}
 	}
 	staged["ProcessWork1/function.json"] = &fstest.MapFile{Data: []byte("{}")}
-	if parts := checkFunctions(d, "", staged); len(parts) > 0 {
-		t.Errorf("problems %+v", parts[0].Knows.Problems())
+	if parts, err := checkFunctions(d, "", staged); len(parts) > 0 || err != nil {
+		t.Errorf("parts %+v, %v", parts, err)
 	}
 	staged["Status/function.json"] = &fstest.MapFile{Data: []byte(`{"bindings":[{"type":"httpTrigger"}]}`)}
 	staged["Queue-orders/function.json"] = &fstest.MapFile{Data: []byte("{}")}
 	delete(staged, "Queue-emails/function.json")
-	parts := checkFunctions(d, "", staged)
-	if len(parts) != 1 {
-		t.Fatalf("%d parts", len(parts))
+	parts, err := checkFunctions(d, "", staged)
+	if len(parts) != 1 || err != nil {
+		t.Fatalf("%d parts, %v", len(parts), err)
 	}
 	problem := parts[0].Knows.Problems()[0]
 	if problem.Code != instances.FunctionsStale || problem.Count != 3 || !strings.Contains(problem.What, ": Queue-emails, Queue-orders, Status.") {
 		t.Errorf("problem %+v", problem)
 	}
-	if parts := checkFunctions(d, "test2", prefixed(d, "test2")); len(parts) > 0 {
-		t.Errorf("problems with the right prefix: %+v", parts[0].Knows.Problems())
+	if parts, err := checkFunctions(d, "test2", prefixed(d, "test2")); len(parts) > 0 || err != nil {
+		t.Errorf("with the right prefix: %+v, %v", parts, err)
 	}
 	for _, tt := range [][2]string{{"test2", ""}, {"", "test2"}, {"test2", "test3"}} {
-		parts := checkFunctions(d, tt[0], prefixed(d, tt[1]))
-		if len(parts) != 1 || parts[0].Knows.Problems()[0].Count != 4 || !strings.Contains(parts[0].Knows.Problems()[0].What, "KENNEL_PREFIX") {
-			t.Errorf("setting %q, package %q: %+v", tt[0], tt[1], parts)
+		if _, err := checkFunctions(d, tt[0], prefixed(d, tt[1])); !errors.Is(err, errOtherPrefix) || !strings.Contains(err.Error(), "kennel package --prefix") {
+			t.Errorf("setting %q, package %q: %v", tt[0], tt[1], err)
 		}
 	}
+	none := new(program.Declared) // receives nothing
+	if _, err := checkFunctions(none, "test2", prefixed(none, "")); err != nil {
+		t.Errorf("without queues: %v", err)
+	}
 	delete(staged, "host.json")
-	if parts := checkFunctions(d, "", staged); len(parts) > 0 {
+	if parts, err := checkFunctions(d, "", staged); len(parts) > 0 || err != nil {
 		t.Error("a folder that is no app was compared")
 	}
 }
