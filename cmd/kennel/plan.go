@@ -33,20 +33,21 @@ with another schedule; and new and gone functions, settings and roles.
 Queues and timers are those that the app that runs reports. Functions, settings and roles
 it does not report: they are compared with infra/app.json, as "kennel functions" or
 "kennel up" wrote it the last time. Where that is not what was deployed, name the file of
-that with --deployed, as "git show TAG:infra/app.json" returns it. Queues that only that file has count, too, as those of a second binary.
+that with --deployed, as "git show TAG:infra/app.json" returns it. Queues that only that
+file has count, too, as those of a second binary.
 
 A queue that is left without a handler and has messages, or whose messages could not be
 counted, is an error. Rename it with FormerNames, wait until it is empty, or accept that
 with --drop, which deletes nothing.`,
 		Example:     "kennel plan --url https://func-kennel-x.azurewebsites.net\nkennel plan --drop emails",
-		Annotations: exits("compared, and no messages would be left without a handler", "messages would be left, the program does not build, or the app was not reached or returned an error", interruptedExit),
+		Annotations: exits("compared, and no messages would be left without a handler", "messages would be left, the program does not build, or the app did not answer", interruptedExit),
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, packages []string) error {
 			return con.plan(cmd.Context(), to, packages, drop, file)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&drop, "drop", nil, "accept that the messages of `QUEUE` are left without a handler (repeatable)")
+	flags.StringArrayVar(&drop, "drop", nil, "accept that the messages of `QUEUE` are left without\na handler (repeatable)")
 	flags.StringVar(&file, "deployed", "", "compare with the description in `FILE`, an infra/app.json of what runs\n(default: that of the project)")
 	to.addTo(flags, "print the plan as JSON")
 	completeFile(cmd, "deployed")
