@@ -13,7 +13,7 @@ import (
 // a sample of its storage queue that was taken for the call.
 type Queue struct {
 	Queue         string     `json:"queue"`
-	Own           bool       `json:"own"` // the program declares it, and it takes messages
+	Own           bool       `json:"own"`    // the program declares it, and it takes messages
 	Paused        *Pause     `json:"paused"` // nil: it is not
 	Ready         int64      `json:"ready"`
 	InFlight      int64      `json:"inFlight"`

@@ -124,6 +124,15 @@ func (q QueueResource) items(samples map[string]instances.QueueSample, pauses ma
 			}
 			all[d.Name] = one
 		}
+		for _, d := range q.Own.Declared() {
+			for _, former := range d.FormerNames { // drained still
+				if _, declared := all[former]; !declared {
+					one := item(former, former)
+					one.Own, own[former] = true, true
+					all[former] = one
+				}
+			}
+		}
 	}
 	for storage := range samples {
 		if _, known := all[storage]; !known && !own[storage] {
@@ -172,7 +181,7 @@ func (q QueueResource) item(ctx context.Context, name string, samples map[string
 	if at := slices.IndexFunc(all, func(item queueItem) bool { return item.Queue == one.Queue }); at >= 0 {
 		one = all[at]
 	}
-	one.queueDetails = &queueDetails{Handled: !one.Own}
+	one.queueDetails = &queueDetails{Handled: true} // by its part, or by the queue whose former name it is
 	if d := q.declared(one.Queue); d != nil {
 		handled, _ := q.Own.HandledBy(ctx, d)
 		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), handled}

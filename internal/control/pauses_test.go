@@ -162,7 +162,6 @@ func TestSignal(t *testing.T) {
 			if !signalled {
 				worker.Refresh(ctx) // as when a message was received
 			}
-			_, changed := worker.Known()
 			synctest.Wait()
 			if worker.Of("emails") == nil {
 				t.Errorf("signalled %v: the worker does not know of the pause", signalled)
@@ -172,7 +171,7 @@ func TestSignal(t *testing.T) {
 			if n := store.Calls() - before; n < 240 || n > 301 {
 				t.Errorf("signalled %v: %d requests in an hour of a pause, want four or five a minute", signalled, n)
 			}
-			_, changed = worker.Known()
+			_, changed := worker.Known()
 			if err := changes.Resume(limited(t), "emails"); err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,7 @@ import (
 	"kennel/internal/apptest"
 	"kennel/internal/config"
 	"kennel/internal/instances"
+	"kennel/internal/observe"
 	"kennel/internal/program"
 )
 
@@ -172,6 +173,22 @@ func TestQueueUnclear(t *testing.T) {
 
 // maxSentOfTests is a message that is too long.
 const maxSentOfTests = 1 << 20
+
+// TestFormerQueue: a former name of a queue is one of the program's own, that is
+// drained.
+func TestFormerQueue(t *testing.T) {
+	q := newQueueApp(t)
+	q.queues.Declared()[0].FormerNames = []string{"mail"}
+	for _, path := range []string{"/api/queues", "/api/queues/mail"} {
+		q.queues.LetterCounts()["mail"] = &observe.LetterCount{Queue: "mail"}
+		if status, answer := q.call(t, "GET", path, "", ""); status != 200 || !strings.Contains(answer, `{"queue":"mail","own":true,`) {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	if _, answer := q.call(t, "GET", "/api/queues/mail", "", ""); !strings.Contains(answer, `"handled":true`) {
+		t.Errorf("%s", answer)
+	}
+}
 
 // TestQueuesInTime: calls for queues end in time while storage is silent.
 func TestQueuesInTime(t *testing.T) {
