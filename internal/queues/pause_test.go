@@ -287,7 +287,7 @@ func TestPauseRequests(t *testing.T) {
 			}
 			busy := w.rows.Calls() - before
 			t.Logf("figure: requests for pauses in an hour without work, and in a minute of work, hosted %v | %d, %.1f | 0, 2", hosted, idle, float64(busy)/30)
-			if idle != 0 || busy > 60 {
+			if idle != 0 || busy > 61 { // the first and the last one
 				t.Errorf("hosted %v: %d requests without work, %d in 30 minutes of work", hosted, idle, busy)
 			}
 			running.Wait()
