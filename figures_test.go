@@ -3,6 +3,7 @@ package kennel
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -10,28 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"kennel/devstore"
 	"kennel/internal/azure"
 	"kennel/internal/parts"
+	"kennel/internal/storetest"
 	"kennel/queue"
 )
 
 // BenchmarkWorker compares the worker of a program with a bare loop over the same
 // messages on storage: it receives batches of 32 until the queue is empty, and as
 // many goroutines as the worker has delete. The ratio is the median of rounds
-// that alternate. The worker's time begins with its OnStart.
+// that alternate. The worker's time begins with its OnStart and ends with its last deletion.
 func BenchmarkWorker(b *testing.B) {
 	const messages, rounds, concurrency = 240, 5, 16
-	store, err := devstore.Open("", nil) // Azurite takes as long for a message as many of these
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer store.Close()
-	served, err := store.Listen(0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	connection := served.ConnectionString()
+	connection := storetest.OwnStorage(b).ConnectionString()
 	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
 	if err != nil {
 		b.Fatal(err)
@@ -77,30 +69,45 @@ func sendMany(b *testing.B, connection string, messages int) {
 	})
 }
 
+// deletions are the requests of a worker, of which the last one that deletes a
+// message ends the measurement.
+type deletions struct {
+	http.Transport
+	left  atomic.Int64
+	began time.Time
+	took  time.Duration
+	stop  func()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (d *deletions) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := d.Transport.RoundTrip(r)
+	if err == nil && r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/orders/messages/") && d.left.Add(-1) == 0 {
+		d.took = time.Since(d.began)
+		d.stop()
+	}
+	return answer, err
+}
+
 func drainByWorker(b *testing.B, connection string, messages, concurrency int) time.Duration {
 	ctx, stop := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer stop()
-	var left, took atomic.Int64
-	left.Store(int64(messages))
-	var began time.Time
+	d := &deletions{stop: stop}
+	d.MaxIdleConnsPerHost = 100
+	defer d.CloseIdleConnections()
+	d.left.Store(int64(messages))
 	worker := func(a *App) error {
-		a.OnStart(func(context.Context) (func(context.Context) error, error) { began = time.Now(); return nil, nil })
-		NewQueue[shopOrder](a, "orders", nil).Handle(func(context.Context, shopOrder) error {
-			if left.Add(-1) == 0 {
-				took.Store(int64(time.Since(began)))
-				stop()
-			}
-			return nil
-		}, &HandleOptions[shopOrder]{Concurrency: concurrency})
+		a.OnStart(func(context.Context) (func(context.Context) error, error) { d.began = time.Now(); return nil, nil })
+		NewQueue[shopOrder](a, "orders", nil).Handle(func(context.Context, shopOrder) error { return nil }, &HandleOptions[shopOrder]{Concurrency: concurrency})
 		return nil
 	}
 	var output strings.Builder
 	if code := execute(ctx, "shop", worker, []string{"worker", "--listen", "127.0.0.1:0"}, parts.Outside{
-		Environ: []string{"AzureWebJobsStorage=" + connection}, Stdout: &output, Stderr: &output,
-	}); code != 0 || left.Load() > 0 {
-		b.Fatal(fmt.Sprint("code ", code, ", ", left.Load(), " messages left: ", &output))
+		Environ: []string{"AzureWebJobsStorage=" + connection}, Stdout: &output, Stderr: &output, Transport: &http.Client{Transport: d},
+	}); code != 0 || d.left.Load() > 0 {
+		b.Fatal(fmt.Sprint("code ", code, ", ", d.left.Load(), " messages left: ", &output))
 	}
-	return time.Duration(took.Load())
+	return d.took
 }
 
 func drainBare(b *testing.B, queues *azure.Queues, messages, concurrency int) time.Duration {

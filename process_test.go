@@ -153,7 +153,7 @@ func readDone(t *testing.T, p *exec.Cmd, mu *sync.Mutex, done map[int]bool) (wai
 // TestShopKilled kills the real process of a program again and again, while it
 // works as a worker on the messages of three queues: each message is done.
 func TestShopKilled(t *testing.T) {
-	messages := storetest.Scale(300, 2000)
+	messages := storetest.Scale(300, 5000)
 	binary, err := shopProgram()
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func (c *shopConsole) state() (done, pid int) {
 // TestShopKilledBehindHost is TestShopKilled behind the development host.
 func TestShopKilledBehindHost(t *testing.T) {
 	storetest.OnlyInProve(t)
-	const messages = 3000
+	const messages = 5000
 	binary, err := shopProgram()
 	if err != nil {
 		t.Fatal(err)
