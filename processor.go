@@ -93,9 +93,10 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 //
 // After an error or a panic it is called again, after pauses that grow from a few
 // minutes to four hours, until it returns nil or [Reject], or until the batch is
-// removed after its retention. From the third failure on that is a problem in the
-// status. A stop is no failure. Calls for one batch can overlap: the ID of the batch
-// is the key for what must happen once.
+// removed after its retention; [RetryAfter] and [Snooze] are errors like others.
+// From the third failure on that is a problem in the status. A stop is no
+// failure. Calls for one batch can overlap: the ID of the batch is the key for
+// what must happen once.
 func (p *Processor[T, R]) OnEnd(ended func(ctx context.Context, b Batch) error) {
 	if p.app.ended {
 		p.app.mistake("processor %q: OnEnd is called after the program began", p.name)
