@@ -66,9 +66,9 @@ type Options struct {
 	// the body.
 	Text func(source string, body []byte) []byte
 
-	// Private reports whether the bodies of messages are shown nowhere. name is
-	// that of the queue in the envelope of a message, "" if it has none. Default:
-	// all are shown.
+	// Private reports whether the bodies of messages are shown nowhere, besides those
+	// whose envelope says so. name is that of the queue in the envelope, "" if it has
+	// none. Default: the others are shown.
 	Private func(source, name string) bool
 
 	// Announce signals that messages were put into a queue. It is called for

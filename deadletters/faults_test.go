@@ -18,6 +18,29 @@ import (
 	"kennel/queue"
 )
 
+// TestPrivate: the body of a letter is not shown if its envelope says that it is
+// private, whatever this program knows of its queue.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, body := range []string{"hunter2", "hunter2" + noise(1, 47_000)} {
+			text, err := w.claims(nil).Pack(ctx, queue.Envelope{ID: body[:min(len(body), 20)], Time: time.Now(), Reason: "r", Private: true}, []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(poison, text)
+		}
+		for _, l := range w.front(w.letters(nil, deadletters.Options{})) {
+			if l.Body != "" || len(l.SHA256) != 64 || l.Size < 7 || l.Problem == "" {
+				t.Errorf("shown %+v", l)
+			}
+		}
+	})
+}
+
 // TestLeft redrives letters that cannot be moved, beside one that can. They stay
 // visible, with the reason.
 func TestLeft(t *testing.T) {

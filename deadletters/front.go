@@ -74,7 +74,7 @@ func distinct(source string, messages []queue.Message) (letters []letter) {
 func (l *Letters) show(ctx context.Context, source string, x letter) Letter {
 	d := x.describe()
 	d.Encoding = AsText
-	private := l.opt.Private(source, x.envelope.Queue)
+	private := x.envelope.Private || l.opt.Private(source, x.envelope.Queue)
 	if private {
 		d.Problem = bodyPrivate
 	}

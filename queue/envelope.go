@@ -57,6 +57,10 @@ type Envelope struct {
 	// envelope. It is one more form of a dead letter.
 	Raw bool
 
+	// Private reports that the body is for the work alone: who looks at the message
+	// or its dead letter is shown its size and digest.
+	Private bool
+
 	payload
 
 	// others are the members that this version does not know, such as headers
@@ -103,6 +107,7 @@ type stored struct {
 	Seen        int64     `json:"seen,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
 	Raw         bool      `json:"raw,omitempty"`
+	Private     bool      `json:"private,omitempty"`
 	Size        int       `json:"size"`
 	SHA256      []byte    `json:"sha256"` // of the body, uncompressed
 	Zstd        bool      `json:"zstd,omitempty"`
@@ -116,7 +121,7 @@ type stored struct {
 func (e Envelope) Text() (string, error) {
 	s := stored{
 		Version: envelopeVersion, ID: e.ID, Time: e.Time.UTC(), Attempts: e.Attempts, TraceParent: e.TraceParent, Queue: e.Queue, Seen: e.Seen,
-		Reason: shorten(e.Reason), Raw: e.Raw, Size: e.size, SHA256: e.digest[:], Zstd: e.zstd, Claim: e.claim,
+		Reason: shorten(e.Reason), Raw: e.Raw, Private: e.Private, Size: e.size, SHA256: e.digest[:], Zstd: e.zstd, Claim: e.claim,
 	}
 	switch {
 	case e.claim != nil:
@@ -157,7 +162,7 @@ func Parse(text string) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	e := Envelope{
-		ID: s.ID, Time: s.Time.UTC(), Attempts: s.Attempts, TraceParent: s.TraceParent, Queue: s.Queue, Seen: s.Seen, Reason: s.Reason, Raw: s.Raw,
+		ID: s.ID, Time: s.Time.UTC(), Attempts: s.Attempts, TraceParent: s.TraceParent, Queue: s.Queue, Seen: s.Seen, Reason: s.Reason, Raw: s.Raw, Private: s.Private,
 		others:  others,
 		payload: payload{size: s.Size, digest: [sha256.Size]byte(s.SHA256), zstd: s.Zstd, inline: s.Base64, claim: s.Claim},
 	}

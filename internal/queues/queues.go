@@ -195,7 +195,7 @@ func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.
 	ctx, span := trace.Start(ctx, "send "+name, trace.Producer)
 	defer span.End()
 	storage := o.Storage()
-	e := queue.Envelope{ID: q.opt.NewID(), Time: attempt.Now(ctx), TraceParent: trace.Parent(ctx)}
+	e := queue.Envelope{ID: q.opt.NewID(), Time: attempt.Now(ctx), TraceParent: trace.Parent(ctx), Private: o.Queue.Private}
 	if name != storage {
 		e.Queue = name
 	}

@@ -229,6 +229,7 @@ func (q *Queues) again(ctx context.Context, d *delivery, end ending, seen int64)
 func (q *Queues) letter(ctx context.Context, d *delivery, end ending) (string, error) {
 	e := d.envelope
 	e.Attempts, e.Seen, e.Reason = end.attempts, 0, end.err.Error()
+	e.Private = e.Private || d.own != nil && d.own.Queue.Private // the sender may be another program, or an older build
 	if d.raw {
 		e.Raw = true
 		return q.claims[d.storage].Pack(ctx, e, []byte(d.text))
