@@ -179,7 +179,7 @@ func bodyFields(c call, a answer) ([]field, error) {
 	switch {
 	case len(a.body) == 0:
 		return nil, nil
-	case c.name == "Get Blob":
+	case strings.HasPrefix(c.name, "Get Blob"): // with the type that its writer gave it
 		return []field{{"body", string(a.body), ""}}, nil
 	case strings.HasPrefix(kind, "application/xml"):
 		return xmlFields(a.body)
