@@ -37,6 +37,9 @@ type Options struct {
 // A process reads when it is about to work and its last read is old, with one
 // request. While it has no work it reads nothing, unless a queue is paused: then
 // Run reads, so that it notices the resume.
+//
+// Nil pauses are those of a program in which none can be: Of, Known and Refresh
+// find none.
 type Pauses struct {
 	rows   *table.Table
 	queues []string // those that this program declares
@@ -91,6 +94,9 @@ func (p *Pauses) Of(queue string) *Pause {
 // Known returns the pauses of all queues as they were last read, and a channel
 // that is closed when they have changed.
 func (p *Pauses) Known() (all map[string]*Pause, changed <-chan struct{}) {
+	if p == nil {
+		return nil, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known, p.changed
@@ -99,6 +105,9 @@ func (p *Pauses) Known() (all map[string]*Pause, changed <-chan struct{}) {
 // Refresh reads the pauses if the last read is old. If it cannot, what was read
 // last holds.
 func (p *Pauses) Refresh(ctx context.Context) {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	if time.Now().Before(p.due) {
 		p.mu.Unlock()
@@ -232,10 +241,6 @@ func (p *Pauses) Resume(ctx context.Context, queue string) error {
 	return err
 }
 
-// maxRaces bounds how often a change is tried again after another person was
-// faster.
-const maxRaces = 5
-
 // change writes the row of a queue if it is not as next already. A row is never
 // deleted, and each write names the version that it replaces, so a late second
 // arrival of a write changes nothing.
@@ -243,49 +248,35 @@ func (p *Pauses) change(ctx context.Context, queue string, next *Pause) (*Pause,
 	if !slices.Contains(p.queues, queue) {
 		return nil, fmt.Errorf("the program declares no queue %q", queue)
 	}
-	for race := 1; ; race++ {
-		write := table.Write{Verb: table.Replace, Row: table.Row{
-			Partition: partition, Key: keyOf(queue), Values: map[string]string{table.FormatColumn: format, column: next.Text()},
-		}}
-		stored, err := p.rows.Get(ctx, partition, keyOf(queue))
-		var now *Pause
-		switch {
-		case errors.Is(err, table.ErrNotFound):
-			write.Verb = table.Insert
-		case err != nil:
-			return nil, err
-		default:
-			write.If = stored.Version
-			if now, err = read(stored); err != nil {
-				return nil, err
-			}
-		}
-		if (now == nil) == (next == nil) {
-			p.made(ctx, queue, now)
-			return now, nil
-		}
-		if _, err = p.rows.Submit(ctx, write); err != nil {
-			stored, found, errBack := p.rows.ReadBack(ctx, err, partition, keyOf(queue))
-			if errBack != nil {
-				return nil, errBack
-			}
-			var now *Pause
-			if found {
-				now, errBack = read(stored)
-			}
-			switch {
-			case errBack == nil && (now == nil) == (next == nil):
-				next, err = now, nil // by this write, or by another person
-			case table.IsConflict(err) && !errors.Is(err, table.ErrUnclear) && race < maxRaces:
-				continue
-			}
-		}
-		if err != nil {
+	now := next
+	err := p.rows.Change(ctx, partition, keyOf(queue), func(stored *table.Row) (map[string]string, error) {
+		is, err := readStored(stored)
+		if err != nil || (is == nil) == (next == nil) {
+			now = is
 			return nil, err
 		}
-		p.made(ctx, queue, next)
-		return next, nil
+		return map[string]string{table.FormatColumn: format, column: next.Text()}, nil
+	}, func(stored *table.Row) bool { // by this write, or by another person
+		is, err := readStored(stored)
+		if err != nil || (is == nil) != (next == nil) {
+			return false
+		}
+		now = is
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
+	p.made(ctx, queue, now)
+	return now, nil
+}
+
+// readStored reads the row of a queue, which has none before its first pause.
+func readStored(stored *table.Row) (*Pause, error) {
+	if stored == nil {
+		return nil, nil
+	}
+	return read(*stored)
 }
 
 // made takes a change that the store has confirmed, and wakes the other

@@ -32,22 +32,6 @@ func heldFor(age time.Duration) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// refreshPauses reads which queues are paused, if that was not read lately.
-func (q *Queues) refreshPauses(ctx context.Context) {
-	if q.opt.Pauses != nil {
-		q.opt.Pauses.Refresh(ctx)
-	}
-}
-
-// paused returns the pause of a queue, nil if it is not paused. It makes no
-// request.
-func (q *Queues) paused(o *own) *control.Pause {
-	if q.opt.Pauses == nil {
-		return nil
-	}
-	return q.opt.Pauses.Of(o.Name)
-}
-
 // isHeld reports whether all queues of a storage queue are paused on which the
 // program works. Of one to which it only sends, all must be paused.
 func (q *Queues) isHeld(storageQueue string, pauses map[string]*control.Pause) bool {
@@ -69,9 +53,6 @@ func (q *Queues) admit(storageQueue string) (admitted bool, changed <-chan struc
 // markHeld marks the samples of paused queues, whose messages are not late. It
 // reads the pauses only if messages wait.
 func (q *Queues) markHeld(ctx context.Context, samples map[string]instances.QueueSample) {
-	if q.opt.Pauses == nil {
-		return
-	}
 	for name, sample := range samples {
 		if sample.Ready == 0 {
 			continue
@@ -87,7 +68,7 @@ func (q *Queues) markHeld(ctx context.Context, samples map[string]instances.Queu
 // one.
 func (q *Queues) whyHeld(storageQueue string) string {
 	for _, o := range q.storage[storageQueue] {
-		if p := q.paused(o); p != nil {
+		if p := q.opt.Pauses.Of(o.Name); p != nil {
 			return fmt.Sprintf(" The queue %s is paused since %s.", o.Name, p.At.Format(time.RFC3339))
 		}
 	}
@@ -96,9 +77,6 @@ func (q *Queues) whyHeld(storageQueue string) string {
 
 // Describe implements a source of the status.
 func (q *Queues) Describe(ctx context.Context, answer *observe.Status) {
-	if q.opt.Pauses == nil {
-		return
-	}
 	q.opt.Pauses.Refresh(ctx)
 	answer.Paused, _ = q.opt.Pauses.Known()
 }

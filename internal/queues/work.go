@@ -90,8 +90,8 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	case d.hosted && d.deliveries > maxHosted, d.hosted && q.stopping.Err() != nil, q.opt.Ready(ctx) != nil:
 		return d.again(0, nil)
 	}
-	q.refreshPauses(ctx)
-	if pause := q.paused(d.own); pause != nil {
+	q.opt.Pauses.Refresh(ctx)
+	if pause := q.opt.Pauses.Of(d.own.Name); pause != nil {
 		return d.held(pause)
 	}
 	select {
@@ -120,7 +120,7 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	case err != nil:
 		return foreign(d, firstForeign, err) // storage failed
 	}
-	if pause := q.paused(d.own); pause != nil {
+	if pause := q.opt.Pauses.Of(d.own.Name); pause != nil {
 		return d.held(pause) // since the wait for a slot began
 	}
 	return q.attempt(ctx, d, body)

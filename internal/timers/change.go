@@ -3,7 +3,6 @@ package timers
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"kennel/internal/control"
 	"kennel/internal/table"
 )
-
-// maxRaces bounds how often Start tries again after another process was faster.
-const maxRaces = 5
 
 // Start requests a run now, in addition to the slots of the schedule, whose slot
 // is the present time. This process takes it; if it is killed before, another
@@ -25,40 +21,18 @@ func (t *Timers) Start(ctx context.Context, name string) (slot time.Time, err er
 	if one == nil {
 		return time.Time{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
-	for race := 1; ; race++ {
-		r, version, err := one.load(ctx)
-		if err != nil {
-			return time.Time{}, err
-		}
-		now := attempt.Now(ctx)
-		write := table.Write{Verb: table.Replace, If: version}
-		switch {
-		case version == "":
-			write.Verb = table.Insert
-			r = row{schedule: one.claim.text, after: wall(now.Add(-recent)), phase: idle}
-		case r.phase != idle || !r.asked.IsZero():
-			return time.Time{}, ErrRunning
+	err = one.replace(ctx, func(r row, now time.Time) (*row, error) {
+		if r.phase != idle || !r.asked.IsZero() {
+			return nil, ErrRunning
 		}
 		// Not the time of a slot, which has whole seconds.
-		r.asked, r.nonce = wall(now).Truncate(time.Millisecond).Add(time.Microsecond), rand.Text()
-		write.Row = table.Row{Partition: partition, Key: name, Values: r.values()}
-		if _, err = t.rows.Submit(ctx, write); err != nil {
-			stored, found, errBack := t.rows.ReadBack(ctx, err, partition, name)
-			if errBack != nil {
-				return time.Time{}, errBack
-			}
-			switch now, errRow := readRow(stored); {
-			case found && errRow == nil && slices.ContainsFunc([]time.Time{now.asked, now.slot, now.last.slot}, r.asked.Equal):
-				err = nil // another process may have taken it already
-			case table.IsConflict(err) && !errors.Is(err, table.ErrUnclear) && race < maxRaces:
-				continue
-			}
-		}
-		if err == nil {
-			one.rouse(true)
-		}
-		return r.asked, err
-	}
+		slot = wall(now).Truncate(time.Millisecond).Add(time.Microsecond)
+		r.asked = slot
+		return &r, nil
+	}, func(r row) bool { // another process may have taken it already
+		return slices.ContainsFunc([]time.Time{r.asked, r.slot, r.last.slot}, slot.Equal)
+	})
+	return slot, err
 }
 
 // Pause has no process take a slot of the timer until Resume. An attempt that
@@ -66,12 +40,10 @@ func (t *Timers) Start(ctx context.Context, name string) (slot time.Time, err er
 // its pause. It returns the timer; an error that wraps table.ErrUnclear means
 // that it may be paused.
 func (t *Timers) Pause(ctx context.Context, name string, p control.Pause) (State, error) {
-	return t.change(ctx, name, func(_ *timer, r row, now time.Time) row {
-		if r.paused == nil {
-			p := p.Cut()
-			p.At = wall(now).Truncate(time.Millisecond)
-			r.paused = &p
-		}
+	return t.change(ctx, name, true, func(_ *timer, r row, now time.Time) row {
+		p := p.Cut()
+		p.At = wall(now).Truncate(time.Millisecond)
+		r.paused = &p
 		return r
 	})
 }
@@ -79,8 +51,8 @@ func (t *Timers) Pause(ctx context.Context, name string, p control.Pause) (State
 // Resume ends a pause. The slots that began meanwhile are skipped; with CatchUp
 // they are done now, one after the other.
 func (t *Timers) Resume(ctx context.Context, name string) (State, error) {
-	return t.change(ctx, name, func(one *timer, r row, now time.Time) row {
-		if r.paused != nil && !one.CatchUp {
+	return t.change(ctx, name, false, func(one *timer, r row, now time.Time) row {
+		if !one.CatchUp {
 			r.after = later(r.after, wall(now))
 		}
 		r.paused = nil
@@ -88,46 +60,63 @@ func (t *Timers) Resume(ctx context.Context, name string) (State, error) {
 	})
 }
 
-// change replaces the row of a timer by what next returns, if that is paused and
-// the row is not, or the other way round.
-func (t *Timers) change(ctx context.Context, name string, next func(*timer, row, time.Time) row) (State, error) {
+// change pauses or resumes a timer by next, unless it is so already.
+func (t *Timers) change(ctx context.Context, name string, paused bool, next func(*timer, row, time.Time) row) (State, error) {
 	one := t.timer(name)
 	if one == nil {
 		return State{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
-	for race := 1; ; race++ {
-		old, version, err := one.load(ctx)
-		if err != nil {
-			return State{}, err
+	var known row
+	var at time.Time
+	err := one.replace(ctx, func(r row, now time.Time) (*row, error) {
+		known, at = r, now
+		if (r.paused != nil) == paused {
+			return nil, nil
 		}
-		now := attempt.Now(ctx)
-		write := table.Write{Verb: table.Replace, If: version}
-		if version == "" {
-			write.Verb = table.Insert
-			old = row{schedule: one.claim.text, after: wall(now.Add(-recent)), phase: idle}
+		known = next(one, r, now)
+		return &known, nil
+	}, func(r row) bool { // by this write, or by another person
+		if (r.paused != nil) != paused {
+			return false
 		}
-		r := next(one, old, now)
-		if (r.paused == nil) == (old.paused == nil) {
-			return one.state(old, now), nil
-		}
-		r.nonce = rand.Text() // or a process would take this write for one of its own
-		write.Row = table.Row{Partition: partition, Key: name, Values: r.values()}
-		if _, err = t.rows.Submit(ctx, write); err != nil {
-			stored, found, errBack := t.rows.ReadBack(ctx, err, partition, name)
-			if errBack != nil {
-				return State{}, errBack
-			}
-			switch now, errRow := readRow(stored); {
-			case found && errRow == nil && (now.paused == nil) == (r.paused == nil):
-				r, err = now, nil // by this write, or by another person
-			case table.IsConflict(err) && !errors.Is(err, table.ErrUnclear) && race < maxRaces:
-				continue
-			}
-		}
-		if err != nil {
-			return State{}, err
-		}
-		one.rouse(true)
-		return one.state(r, now), nil
+		known = r
+		return true
+	})
+	if err != nil {
+		return State{}, err
 	}
+	return one.state(known, at), nil
+}
+
+// replace replaces the row of a timer by the one that next returns, unless that
+// is nil, and wakes the timer in this process. made reports whether a row that is
+// there after a write that failed is as the caller wants it.
+func (t *timer) replace(ctx context.Context, next func(r row, now time.Time) (*row, error), made func(row) bool) error {
+	changes := false
+	err := t.all.rows.Change(ctx, partition, t.Name, func(stored *table.Row) (map[string]string, error) {
+		now := attempt.Now(ctx)
+		r := row{schedule: t.claim.text, after: wall(now.Add(-recent)), phase: idle}
+		if stored != nil {
+			var err error
+			if r, err = readRow(*stored); err != nil {
+				return nil, err
+			}
+		}
+		after, err := next(r, now)
+		if changes = after != nil; !changes || err != nil {
+			return nil, err
+		}
+		after.nonce = rand.Text() // or a process would take this write for one of its own
+		return after.values(), nil
+	}, func(stored *table.Row) bool {
+		if stored == nil {
+			return false
+		}
+		r, err := readRow(*stored)
+		return err == nil && made(r)
+	})
+	if err == nil && changes {
+		t.rouse(true)
+	}
+	return err
 }

@@ -68,24 +68,23 @@ func (t *Timers) Get(ctx context.Context, name string) (State, error) {
 	if one == nil {
 		return State{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
-	r, _, err := one.load(ctx)
+	r, err := one.load(ctx)
 	if err != nil {
 		return State{}, err
 	}
 	return one.state(r, attempt.Now(ctx)), nil
 }
 
-// load returns the row of a timer and its version, "" if there is none.
-func (t *timer) load(ctx context.Context) (r row, version string, err error) {
+// load returns the row of a timer, the zero one if there is none.
+func (t *timer) load(ctx context.Context) (row, error) {
 	stored, err := t.all.rows.Get(ctx, partition, t.Name)
 	switch {
 	case errors.Is(err, table.ErrNotFound):
-		return row{}, "", nil
+		return row{}, nil
 	case err != nil:
-		return row{}, "", err
+		return row{}, err
 	}
-	r, err = readRow(stored)
-	return r, stored.Version, err
+	return readRow(stored)
 }
 
 func (t *timer) state(r row, now time.Time) State {
