@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kennel/internal/dev/project"
+	"kennel/internal/program"
 )
 
 func (con *console) functionsCommand() *cobra.Command {
@@ -44,14 +45,19 @@ type changedFile struct {
 	Is   string `json:"is"` // missing, different or undeclared
 }
 
+// describeProgram builds the packages of a program and has them describe
+// themselves.
+func (con *console) describeProgram(ctx context.Context, p *project.Project, packages []string) (program.Description, error) {
+	defer con.step("building the program for its description")()
+	return p.Describe(ctx, con.env, packages...)
+}
+
 func (con *console) writeFunctions(ctx context.Context, packages []string, check, asJSON bool) error {
 	p, err := openProject("")
 	if err != nil {
 		return err
 	}
-	done := con.step("building the program for its description")
-	d, err := p.Describe(ctx, con.env, packages...)
-	done()
+	d, err := con.describeProgram(ctx, p, packages)
 	if err != nil {
 		return err
 	}

@@ -14,47 +14,46 @@ import (
 type pausable struct {
 	kind, example string // such as timer and digest
 	stops, goesOn string // what a pause does, and a resume
-	pause, resume func(ctx context.Context, app *app, name string, by client.PauseChange) (paused *client.Pause, json string, err error)
+	pause, resume pauseCall
 }
+
+// pauseCall calls the app for a pause or a resume.
+type pauseCall func(ctx context.Context, app *app, name string, by client.PauseChange) (paused *client.Pause, json string, err error)
 
 var pausableTimer = pausable{
 	kind: "timer", example: "digest",
 	stops:  "takes no slot of its schedule until it is resumed.\nAn attempt that runs goes on.",
 	goesOn: "goes on with its next slot.\nOne that catches up first does the slots that it missed.",
-	pause: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
-		t, err := app.PauseTimer(ctx, name, by)
-		if err != nil {
-			err = app.failed(err)
-		}
-		return t.Paused, string(t.JSON()), err
-	},
-	resume: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
-		t, err := app.ResumeTimer(ctx, name, by)
-		if err != nil {
-			err = app.failed(err)
-		}
-		return t.Paused, string(t.JSON()), err
-	},
+	pause:  ofTimer((*client.Client).PauseTimer),
+	resume: ofTimer((*client.Client).ResumeTimer),
 }
 
 var pausableQueue = pausable{
 	kind: "queue", example: "emails",
 	stops:  "begins no attempt of its messages until it is resumed.\nAttempts that run go on, messages can be sent, and none loses an attempt. Processes know\nof it within 30 s.",
 	goesOn: "goes on with its messages. Behind a Functions host,\nand where queues share a storage queue, they come back within ten minutes.",
-	pause: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
-		q, err := app.PauseQueue(ctx, name, by)
+	pause:  ofQueue((*client.Client).PauseQueue),
+	resume: ofQueue((*client.Client).ResumeQueue),
+}
+
+func ofTimer(call func(*client.Client, context.Context, string, client.PauseChange) (client.Timer, error)) pauseCall {
+	return func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		t, err := call(app.Client, ctx, name, by)
+		if err != nil {
+			err = app.failed(err)
+		}
+		return t.Paused, string(t.JSON()), err
+	}
+}
+
+func ofQueue(call func(*client.Client, context.Context, string, client.PauseChange) (client.Queue, error)) pauseCall {
+	return func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		q, err := call(app.Client, ctx, name, by)
 		if err != nil {
 			err = app.queueFailed(ctx, err, name, isOwn)
 		}
 		return q.Paused, string(q.JSON()), err
-	},
-	resume: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
-		q, err := app.ResumeQueue(ctx, name, by)
-		if err != nil {
-			err = app.queueFailed(ctx, err, name, isOwn)
-		}
-		return q.Paused, string(q.JSON()), err
-	},
+	}
 }
 
 // isOwn reports whether the program declares a queue.
@@ -82,7 +81,7 @@ Resuming a %s that is not paused changes nothing and is not an error.`, p.kind, 
 	}, p.resume)
 }
 
-func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, change func(context.Context, *app, string, client.PauseChange) (*client.Pause, string, error)) *cobra.Command {
+func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, change pauseCall) *cobra.Command {
 	var by client.PauseChange
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || args[0] == "" {
@@ -111,6 +110,14 @@ func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, ch
 	cmd.Flags().StringVar(&by.By, "by", "", "record `WHO` as the one who makes the change (default: your login name)")
 	cmd.Flags().StringVar(&by.Reason, "reason", "", "record the reason `WHY`, up to 1000 characters")
 	return cmd
+}
+
+// pausedSince returns a pause in a table.
+func pausedSince(p *client.Pause) string {
+	if p == nil {
+		return "-"
+	}
+	return timeOrNone(&p.At)
 }
 
 // describePause returns whether something is paused, by whom and why.

@@ -93,9 +93,7 @@ func (con *console) plan(ctx context.Context, to target, packages, drop []string
 	if err != nil {
 		return err
 	}
-	done := con.step("building the program for its description")
-	d, err := p.Describe(ctx, con.env, packages...)
-	done()
+	d, err := con.describeProgram(ctx, p, packages)
 	if err != nil {
 		return err
 	}

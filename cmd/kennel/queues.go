@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -48,11 +47,7 @@ same numbers.`,
 			if err != nil {
 				return app.failed(err)
 			}
-			if to.asJSON {
-				return con.writeLine(string(l.JSON()))
-			}
-			_, err = io.WriteString(con.stdout, con.describeQueues(l.Items))
-			return err
+			return con.print(l.JSON(), con.describeQueues(l.Items), to.asJSON)
 		},
 	}
 }
@@ -87,7 +82,7 @@ func (con *console) queuesShowCommand(to *target) *cobra.Command {
 // describeQueues returns queues as a table.
 func (con *console) describeQueues(all []client.Queue) string {
 	if len(all) == 0 {
-		return "the program has no queues\n"
+		return "the program has no queues"
 	}
 	rows := [][]string{{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "OLDEST", "DEAD LETTERS", "LAST OK", "PAUSED"}}
 	for _, q := range all {
@@ -95,17 +90,17 @@ func (con *console) describeQueues(all []client.Queue) string {
 		if q.Ready > 0 {
 			oldest = inSeconds(q.OldestSeconds)
 		}
-		lastOK := "-"
-		if q.LastOKAt != nil {
-			lastOK = q.LastOKAt.UTC().Format(time.RFC3339)
-		}
-		paused := "-"
-		if q.Paused != nil {
-			paused = q.Paused.At.UTC().Format(time.RFC3339)
-		}
-		rows = append(rows, []string{plain(q.Queue), fmt.Sprint(q.Ready), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), oldest, fmt.Sprint(q.DeadLetters), lastOK, paused})
+		rows = append(rows, []string{plain(q.Queue), fmt.Sprint(q.Ready), fmt.Sprint(q.InFlight), fmt.Sprint(q.Delayed), oldest, fmt.Sprint(q.DeadLetters), timeOrNone(q.LastOKAt), pausedSince(q.Paused)})
 	}
-	return strings.TrimRight(con.drawTable(rows, 0), "\n") + "\n"
+	return strings.TrimRight(con.drawTable(rows, 0), "\n")
+}
+
+// timeOrNone returns a time in a table.
+func timeOrNone(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // inSeconds returns a number of seconds such as 1h5m0s.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -83,29 +82,17 @@ twice.`,
 
 // sendFile sends the file of the options, or standard input.
 func (con *console) sendFile(ctx context.Context, app *app, o queueSendOptions) error {
-	in := con.stdin
-	if o.file != "" {
-		file, err := os.Open(o.file)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
-	} else if isTerminal(in) {
-		con.say("reading from standard input; Ctrl+D ends it")
+	in, done, err := con.openInput(ctx, o.file, o.file != "")
+	if err != nil {
+		return err
 	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	in = interruptible(reading, in)
+	defer done()
 	if o.lines {
 		return con.sendLinesToQueue(ctx, app, in, o)
 	}
-	body, err := io.ReadAll(io.LimitReader(in, maxMessage+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the message: %w", err)
-	case len(body) > maxMessage:
-		return fmt.Errorf("the message has more than %d bytes, which no queue takes; to send each line of a file, use --lines", maxMessage)
+	body, err := readMessage(in, "no queue takes")
+	if err != nil {
+		return err
 	}
 	return con.sendToQueue(ctx, app, body, o)
 }
@@ -129,27 +116,18 @@ func (con *console) sendToQueue(ctx context.Context, app *app, body []byte, o qu
 
 // sendFailed explains why a message was not sent to a queue.
 func (a *app) sendFailed(ctx context.Context, err error, queue string) error {
-	return a.queueFailed(ctx, err, queue, func(q client.Queue) bool { return q.Own })
+	return a.queueFailed(ctx, err, queue, isOwn)
 }
 
 // sendLinesToQueue sends each line of a text, and lists those that fail.
 func (con *console) sendLinesToQueue(ctx context.Context, app *app, in io.Reader, o queueSendOptions) error {
-	out, began, shown, listed := con.progress(), time.Now(), time.Now(), 0
+	out, began, listed := con.progress(), time.Now(), 0
 	report := func(s client.SentLines) {
 		for ; listed < len(s.Failed) && !o.asJSON; listed++ {
 			f := s.Failed[listed]
 			out.say("%s", printable(oneLine(fmt.Sprintf("line %d: %s: %s", f.Line, f.Code, f.Message))))
 		}
-		text := sentToQueue(s, o.queue)
-		if elapsed := time.Since(began); elapsed >= rateAfter && s.Sent > 0 {
-			text += fmt.Sprintf(", %.0f/s", float64(s.Sent)/elapsed.Seconds())
-		}
-		if out.terminal {
-			out.show(text)
-		} else if time.Since(shown) >= lineEvery {
-			shown = time.Now()
-			out.say("%s", text)
-		}
+		out.report(sentToQueue(s, o.queue) + rateOf(s.Sent, time.Since(began)))
 	}
 	s, err := app.SendLinesToQueue(ctx, o.queue, in, &client.QueueLinesOptions{Bodies: true, Delay: o.delay, Progress: report})
 	report(s) // what is known after an error

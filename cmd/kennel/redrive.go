@@ -165,7 +165,6 @@ func (con *console) moveLetters(ctx context.Context, app *app, move letterMove, 
 	defer context.AfterFunc(ctx, func() {
 		con.say("%sthe current call to the app is completed first; a second Ctrl+C ends kennel immediately", lineBreak)
 	})()
-	line := time.Now() // when the last one was written
 	for m, err := range move.repeat(app.Client, context.WithoutCancel(ctx), queue, s) {
 		if err != nil {
 			return w.interrupted(con, s, app.failed(err))
@@ -179,11 +178,8 @@ func (con *console) moveLetters(ctx context.Context, app *app, move letterMove, 
 		if ctx.Err() != nil && m.More {
 			return w.interrupted(con, s, ctx.Err())
 		}
-		if text := w.describe(time.Since(w.began)); out.terminal {
-			out.show(text)
-		} else if m.More && time.Since(line) >= lineEvery {
-			line = time.Now()
-			out.say("%s", printable(text))
+		if out.terminal || m.More {
+			out.report(w.describe(time.Since(w.began)))
 		}
 	}
 	out.end()

@@ -201,7 +201,7 @@ func (con *console) syphon(ctx context.Context, app *app, wait time.Duration, as
 	out := con.progress()
 	defer out.end()
 	app.say = out.say
-	began, shown := time.Now(), time.Now()
+	began := time.Now()
 	var all client.SyphonRun
 	out.show("moving the backlog")
 	for {
@@ -222,12 +222,7 @@ func (con *console) syphon(ctx context.Context, app *app, wait time.Duration, as
 		if !run.More || stuck && time.Since(began)+syphonPause > wait {
 			break
 		}
-		if text := describeMoving(all, time.Since(began)); out.terminal {
-			out.show(text)
-		} else if time.Since(shown) >= lineEvery {
-			shown = time.Now()
-			out.say("%s", text)
-		}
+		out.report(describeMoving(all, time.Since(began)))
 		if stuck {
 			select {
 			case <-time.After(syphonPause):
@@ -247,10 +242,7 @@ func (con *console) syphon(ctx context.Context, app *app, wait time.Duration, as
 
 // describeMoving returns the progress after a time.
 func describeMoving(all client.SyphonRun, elapsed time.Duration) string {
-	text := movedMessages(all)
-	if elapsed >= rateAfter && all.Moved > 0 {
-		text += fmt.Sprintf(", %.0f/s", float64(all.Moved)/elapsed.Seconds())
-	}
+	text := movedMessages(all) + rateOf(int(all.Moved), elapsed)
 	if all.Held > 0 {
 		text += fmt.Sprintf(", %d cannot be moved now", all.Held)
 	}

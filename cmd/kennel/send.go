@@ -149,37 +149,58 @@ func parseValue(text string) (any, bool) {
 	return f, err == nil
 }
 
-// send sends a file, or standard input if path is "-".
-func (con *console) send(ctx context.Context, app *app, entity, path string, o sendOptions) error {
-	in := con.stdin
-	if path != "-" {
+// openInput opens a file, or else standard input. ctx ends a read of it. The caller
+// calls done.
+func (con *console) openInput(ctx context.Context, path string, isFile bool) (in io.Reader, done func(), err error) {
+	in, closes := con.stdin, func() error { return nil }
+	if isFile {
 		file, err := os.Open(path)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		defer file.Close()
-		in = file
+		in, closes = file, file.Close
 	} else if isTerminal(in) {
 		con.say("reading from standard input; Ctrl+D ends it")
 	}
 	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	in = interruptible(reading, in)
-	if o.lines {
-		return con.sendLines(ctx, app, entity, in, o)
-	}
+	return interruptible(reading, in), func() {
+		stop()
+		closes()
+	}, nil
+}
+
+// readMessage reads all of a message. taker is who takes none that is longer, such
+// as "no queue takes".
+func readMessage(in io.Reader, taker string) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(in, maxMessage+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("read the message: %w", err)
+		return nil, fmt.Errorf("read the message: %w", err)
 	case len(body) > maxMessage:
-		return fmt.Errorf("the message has more than %d bytes, which no namespace of the app accepts; to send each line of a file, use --lines", maxMessage)
+		return nil, fmt.Errorf("the message has more than %d bytes, which %s; to send each line of a file, use --lines", maxMessage, taker)
+	}
+	return body, nil
+}
+
+// send sends a file, or standard input if path is "-".
+func (con *console) send(ctx context.Context, app *app, entity, path string, o sendOptions) error {
+	in, done, err := con.openInput(ctx, path, path != "-")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if o.lines {
+		return con.sendLines(ctx, app, entity, in, o)
+	}
+	body, err := readMessage(in, "no namespace of the app accepts")
+	if err != nil {
+		return err
 	}
 	m := o.message
 	m.Body = body
-	done := con.step("sending to " + printable(entity))
+	sending := con.step("sending to " + printable(entity))
 	sent, err := app.SendMessage(ctx, entity, m)
-	done()
+	sending()
 	if errors.Is(err, client.ErrUnclear) {
 		return explained{clause(app.explain(err)) + "; " + repeatWith("it", entity, m.ID), err}
 	}

@@ -32,7 +32,7 @@ type lineRun struct {
 
 	mu               sync.Mutex // guards the fields below
 	out              *progress
-	began, shown     time.Time
+	began            time.Time
 	last             int    // line that was begun
 	said             string // the reason why lines are sent again
 	primary, backlog int    // lines by where they are
@@ -61,7 +61,7 @@ func (con *console) sendLines(ctx context.Context, app *app, entity string, in i
 	defer stop()
 	r := &lineRun{
 		con: con, app: app, entity: entity, o: o, ordered: o.message.SessionID != "", stop: stop,
-		out: con.progress(), began: time.Now(), shown: time.Now(),
+		out: con.progress(), began: time.Now(),
 	}
 	app.notice = r.notice
 	workers := parallelLines
@@ -138,12 +138,7 @@ func (r *lineRun) send(ctx context.Context, l line) {
 		MessageID string `json:"messageId"`
 		SentTo    string `json:"sentTo"`
 	}{l.number, sent.MessageID, sent.SentTo})
-	if text := r.describe(time.Since(r.began)); r.out.terminal {
-		r.out.show(text)
-	} else if time.Since(r.shown) >= lineEvery {
-		r.shown = time.Now()
-		r.out.say("%s", text)
-	}
+	r.out.report(r.describe(time.Since(r.began)))
 }
 
 // fail records a line that was not sent. The caller holds r.mu.
@@ -204,11 +199,7 @@ func (r *lineRun) notice(n client.Notice) {
 
 // describe returns the progress after a time.
 func (r *lineRun) describe(elapsed time.Duration) string {
-	text := r.sent()
-	if sent := r.primary + r.backlog; elapsed >= rateAfter && sent > 0 {
-		text += fmt.Sprintf(", %.0f/s", float64(sent)/elapsed.Seconds())
-	}
-	return text
+	return r.sent() + rateOf(r.primary+r.backlog, elapsed)
 }
 
 // sent returns how many lines were sent, and where they are.

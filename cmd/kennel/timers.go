@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -41,11 +40,7 @@ func (con *console) timersListCommand(to *target) *cobra.Command {
 			if err != nil {
 				return app.failed(err)
 			}
-			if to.asJSON {
-				return con.writeLine(string(l.JSON()))
-			}
-			_, err = io.WriteString(con.stdout, con.describeTimers(l.Items))
-			return err
+			return con.print(l.JSON(), con.describeTimers(l.Items), to.asJSON)
 		},
 	}
 }
@@ -67,18 +62,14 @@ func (con *console) timersShowCommand(to *target) *cobra.Command {
 			if err != nil {
 				return app.failed(err)
 			}
-			if to.asJSON {
-				return con.writeLine(string(t.JSON()))
-			}
 			text := con.describeTimers([]client.Timer{t})
 			if t.Last != nil && t.Last.Error != "" {
-				text += printable(oneLine(t.Last.Error)) + "\n"
+				text += "\n" + oneLine(t.Last.Error)
 			}
 			if t.Paused != nil {
-				text += "it " + describePause(t.Paused) + "\n"
+				text += "\nit " + describePause(t.Paused)
 			}
-			_, err = io.WriteString(con.stdout, text)
-			return err
+			return con.print(t.JSON(), text, to.asJSON)
 		},
 	}
 }
@@ -100,37 +91,23 @@ func (con *console) timersRunCommand(to *target) *cobra.Command {
 			if err != nil {
 				return app.failed(err)
 			}
-			if to.asJSON {
-				return con.writeLine(string(run.JSON()))
-			}
-			_, err = fmt.Fprintf(con.stdout, "%s runs: its slot is %s\n", printable(run.Timer), run.Slot.UTC().Format(time.RFC3339Nano))
-			return err
+			return con.print(run.JSON(), fmt.Sprintf("%s runs: its slot is %s", run.Timer, run.Slot.UTC().Format(time.RFC3339Nano)), to.asJSON)
 		},
 	}
 }
 
 // describeTimers returns timers as a table.
 func (con *console) describeTimers(all []client.Timer) string {
-	at := func(t *time.Time) string {
-		if t == nil {
-			return "-"
-		}
-		return t.UTC().Format(time.RFC3339)
-	}
 	rows := [][]string{{"TIMER", "SCHEDULE", "ZONE", "NEXT", "RUNS SINCE", "LAST", "LAST DONE", "PAUSED"}}
 	for _, t := range all {
 		last := "-"
 		if t.Last != nil {
-			last = t.Last.Outcome + " " + at(&t.Last.At)
+			last = t.Last.Outcome + " " + timeOrNone(&t.Last.At)
 		}
-		paused := "-"
-		if t.Paused != nil {
-			paused = at(&t.Paused.At)
-		}
-		rows = append(rows, []string{plain(t.Timer), plain(t.Schedule), plain(t.Zone), at(&t.NextAt), at(t.RunningSince), plain(last), at(t.LastOKAt), plain(paused)})
+		rows = append(rows, []string{plain(t.Timer), plain(t.Schedule), plain(t.Zone), timeOrNone(&t.NextAt), timeOrNone(t.RunningSince), plain(last), timeOrNone(t.LastOKAt), pausedSince(t.Paused)})
 	}
 	if len(all) == 0 {
-		return "the program declares no timers\n"
+		return "the program declares no timers"
 	}
-	return strings.TrimRight(con.drawTable(rows, 0), "\n") + "\n"
+	return strings.TrimRight(con.drawTable(rows, 0), "\n")
 }

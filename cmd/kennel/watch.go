@@ -73,11 +73,32 @@ func (w watching) describe(d client.Deletion, elapsed, idle time.Duration) strin
 type progress struct {
 	con      *console
 	terminal bool
-	width    int // of the text on the terminal's line
+	width    int       // of the text on the terminal's line
+	reported time.Time // the last line of report elsewhere, or the begin
 }
 
 func (con *console) progress() *progress {
-	return &progress{con: con, terminal: con.showsProgress()}
+	return &progress{con: con, terminal: con.showsProgress(), reported: time.Now()}
+}
+
+// report shows the progress of long work: on a terminal at once, elsewhere in a
+// line from time to time.
+func (p *progress) report(text string) {
+	if p.terminal {
+		p.show(text)
+	} else if time.Since(p.reported) >= lineEvery {
+		p.reported = time.Now()
+		p.say("%s", printable(text))
+	}
+}
+
+// rateOf returns how fast n things were done, to follow on their number; "" if it
+// is too early for that.
+func rateOf(n int, elapsed time.Duration) string {
+	if elapsed < rateAfter || n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f/s", float64(n)/elapsed.Seconds())
 }
 
 func (p *progress) show(text string) {
