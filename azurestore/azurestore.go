@@ -21,7 +21,7 @@
 package azurestore
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
@@ -49,8 +49,8 @@ type Blobs struct{ client *azure.Blobs }
 // https://ACCOUNT.blob.core.windows.net. The credential, for example one of
 // module azidentity, needs the role Storage Blob Data Contributor.
 func NewBlobs(address string, credential azcore.TokenCredential) (*Blobs, error) {
-	if credential == nil {
-		return nil, errors.New("open blob storage: the credential is nil; use one of module azidentity")
+	if err := checkCredential("blob storage", credential); err != nil {
+		return nil, err
 	}
 	return open(azure.Account{BlobURL: address}, &azure.Options{Credential: credential})
 }
@@ -81,4 +81,12 @@ func NewSequences(blobs *Blobs, container string) ids.Store {
 // gate. The blob of a gate has its name and holds its state.
 func NewGates(blobs *Blobs, container string) gate.Store {
 	return azure.NewGates(blobs.client, container)
+}
+
+// checkCredential refuses a service without a credential.
+func checkCredential(service string, credential azcore.TokenCredential) error {
+	if credential == nil {
+		return fmt.Errorf("open %s: the credential is nil; use one of module azidentity", service)
+	}
+	return nil
 }

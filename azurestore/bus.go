@@ -1,8 +1,6 @@
 package azurestore
 
 import (
-	"errors"
-
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"kennel/gate"
@@ -24,8 +22,8 @@ type Signals struct {
 // subscription of its own, which Service Bus deletes when the process ends. To
 // create it, the credential needs the role Azure Service Bus Data Owner.
 func NewSignals(host, topic string, credential azcore.TokenCredential) (*Signals, error) {
-	if credential == nil {
-		return nil, errors.New("open Service Bus: the credential is nil; use one of module azidentity")
+	if err := checkCredential("Service Bus", credential); err != nil {
+		return nil, err
 	}
 	return openSignals(servicebus.Namespace{Host: host}, topic, &servicebus.Options{Credential: credential})
 }
@@ -68,8 +66,8 @@ type Relay struct {
 // Owner, to create the backlog queues, or Data Sender and Data Receiver if they
 // exist.
 func NewRelay(host string, credential azcore.TokenCredential) (*Relay, error) {
-	if credential == nil {
-		return nil, errors.New("open Service Bus: the credential is nil; use one of module azidentity")
+	if err := checkCredential("Service Bus", credential); err != nil {
+		return nil, err
 	}
 	return openRelay(servicebus.Namespace{Host: host}, &servicebus.Options{Credential: credential})
 }

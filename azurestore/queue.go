@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
@@ -36,8 +35,8 @@ type QueuesOptions struct {
 // https://ACCOUNT.queue.core.windows.net. The credential, for example one of
 // module azidentity, needs the role Storage Queue Data Contributor.
 func NewQueues(address string, credential azcore.TokenCredential, options *QueuesOptions) (*Queues, error) {
-	if credential == nil {
-		return nil, errors.New("open queue storage: the credential is nil; use one of module azidentity")
+	if err := checkCredential("queue storage", credential); err != nil {
+		return nil, err
 	}
 	return openQueues(azure.Account{QueueURL: address}, azure.Options{Credential: credential}, options)
 }
@@ -68,8 +67,8 @@ type Tables struct{ client *azure.Tables }
 // https://ACCOUNT.table.core.windows.net. The credential, for example one of
 // module azidentity, needs the role Storage Table Data Contributor.
 func NewTables(address string, credential azcore.TokenCredential) (*Tables, error) {
-	if credential == nil {
-		return nil, errors.New("open table storage: the credential is nil; use one of module azidentity")
+	if err := checkCredential("table storage", credential); err != nil {
+		return nil, err
 	}
 	return openTables(azure.Account{TableURL: address}, &azure.Options{Credential: credential})
 }
@@ -136,12 +135,8 @@ func openClaims(tables *Tables, blobs *Blobs, options *ClaimsOptions) (*table.Ta
 		return nil, nil, err
 	}
 	container := cmp.Or(opt.Container, ClaimsContainer)
-	if len(container) < 3 || len(container) > 63 || !containerName.MatchString(container) {
+	if queue.CheckName(container) != nil { // those of containers have the same form
 		return nil, nil, fmt.Errorf("azurestore.ClaimsOptions.Container is %.80q: use 3 to 63 lower-case letters, digits and single hyphens", container)
 	}
 	return rows, azure.NewContainer(blobs.client, container), nil
 }
-
-// containerName matches the names of containers. Their length is checked apart: a
-// counted repetition compiles slowly.
-var containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)

@@ -194,8 +194,7 @@ func (w *walk) exec(name string, args ...string) string {
 	return out
 }
 
-// curl sends a request as curl does, to the port that the program has here. It
-// repeats one that is refused because the program begins.
+// curl sends a request as curl does, to the port that the program has here.
 func (w *walk) curl(args []string) string {
 	method, body, header, address := http.MethodGet, "", make(http.Header), ""
 	for i := 0; i < len(args); i++ {

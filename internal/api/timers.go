@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
+	"kennel/internal/control"
 	"kennel/internal/edge"
 	"kennel/internal/table"
 	"kennel/internal/timers"
@@ -73,26 +75,25 @@ func (t TimerResource) start(r *http.Request) (edge.Reply, error) {
 // pause serves POST /api/timers/{timer}/pause, with an optional body
 // {"reason":"…","by":"…"}.
 func (t TimerResource) pause(r *http.Request) (edge.Reply, error) {
-	p, err := t.pauseOf(r)
-	if err != nil {
-		return edge.Reply{}, err
-	}
-	state, err := t.Timers.Pause(r.Context(), r.PathValue("timer"), p)
-	if err == nil {
-		t.made(r, "timer paused", "timer", p)
-	}
-	return edge.Reply{Status: http.StatusOK, Body: state}, err
+	return t.changePause(r, "timer paused", t.Timers.Pause)
 }
 
 // resume serves POST /api/timers/{timer}/resume, with the same body.
 func (t TimerResource) resume(r *http.Request) (edge.Reply, error) {
+	return t.changePause(r, "timer resumed", func(ctx context.Context, name string, _ control.Pause) (timers.State, error) {
+		return t.Timers.Resume(ctx, name)
+	})
+}
+
+// changePause makes a change and answers with the timer.
+func (t TimerResource) changePause(r *http.Request, what string, do func(context.Context, string, control.Pause) (timers.State, error)) (edge.Reply, error) {
 	p, err := t.pauseOf(r)
 	if err != nil {
 		return edge.Reply{}, err
 	}
-	state, err := t.Timers.Resume(r.Context(), r.PathValue("timer"))
+	state, err := do(r.Context(), r.PathValue("timer"), p)
 	if err == nil {
-		t.made(r, "timer resumed", "timer", p)
+		t.made(r, what, "timer", p)
 	}
 	return edge.Reply{Status: http.StatusOK, Body: state}, err
 }

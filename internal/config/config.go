@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"kennel/internal/names"
 )
 
 // Config is the configuration of the app.
@@ -201,10 +199,7 @@ func Load(env map[string]string) (Config, error) {
 		OpenTelemetry:       r.withPrefix("OTEL_"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
-	c.Storage.Prefix = r.get("KENNEL_PREFIX")
-	if wrong := names.CheckPrefix(c.Storage.Prefix); wrong != "" {
-		r.problem("KENNEL_PREFIX %s", wrong)
-	}
+	c.Storage.Prefix = r.prefix("KENNEL_PREFIX")
 	if c.WorkerLease%time.Second != 0 {
 		r.problem("KENNEL_WORKER_LEASE must be whole seconds, for example 30s")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/internal/names"
 )
 
 func (r *reader) number(name string, byDefault, min, max int) int {
@@ -198,4 +199,13 @@ func (r *reader) port(name, legacy string) (port int, byDefault bool) {
 		r.problem("%s must be a port from 1 to 65535; it is set by the Functions host and is best left unset", name)
 	}
 	return port, false
+}
+
+// prefix reads the prefix of the names in storage.
+func (r *reader) prefix(name string) string {
+	prefix := r.get(name)
+	if wrong := names.CheckPrefix(prefix); wrong != "" {
+		r.problem("%s %s", name, wrong)
+	}
+	return prefix
 }

@@ -39,7 +39,11 @@ func checkPackage(name string) error {
 
 // lastDescription returns what infra/app.json has.
 func lastDescription(root string) (d program.Description, err error) {
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(appFile)))
+	return readDescription(filepath.Join(root, filepath.FromSlash(appFile)))
+}
+
+func readDescription(path string) (d program.Description, err error) {
+	text, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(text, &d)
 	}
@@ -53,15 +57,10 @@ func (p *Project) LastDescription(file string) (*program.Description, error) {
 	if file == "" {
 		path = filepath.Join(p.Root, filepath.FromSlash(appFile))
 	}
-	text, err := os.ReadFile(path)
-	if file == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var d program.Description
-	if err == nil {
-		err = json.Unmarshal(text, &d)
-	}
+	d, err := readDescription(path)
 	switch {
+	case file == "" && errors.Is(err, fs.ErrNotExist):
+		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read what was deployed from %s: %w", path, err)
 	case d.Version != program.DescriptionVersion:
