@@ -61,42 +61,41 @@ func (u *upRun) text() (string, <-chan struct{}) {
 }
 
 // await returns the first line that matches.
-func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string {
-	deadline := time.After(patience)
-	for ended := false; ; {
-		text, changed := u.text()
+func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) (found string) {
+	u.until(ts, fmt.Sprintf("a line like %q", pattern), func(text string) bool {
 		for line := range strings.SplitSeq(text, "\n") {
 			if pattern.MatchString(line) {
-				return line
+				found = line
+				return true
 			}
 		}
-		if ended {
-			ts.Fatalf("kennel up ended without a line like %q; it wrote\n%s", pattern, text)
-		}
-		select {
-		case <-changed:
-		case <-u.done:
-			ended = true // search its last lines first
-		case <-deadline:
-			ts.Fatalf("no line like %q; kennel up wrote\n%s", pattern, text)
-		}
-	}
+		return false
+	})
+	return found
 }
 
 // awaitMany waits until the output has a text n times.
-func (u *upRun) awaitMany(ts *testscript.TestScript, text string, n int) {
+func (u *upRun) awaitMany(ts *testscript.TestScript, part string, n int) {
+	u.until(ts, fmt.Sprintf("%q %d times", part, n), func(text string) bool { return strings.Count(text, part) >= n })
+}
+
+// until waits until the output is as wanted.
+func (u *upRun) until(ts *testscript.TestScript, wanted string, is func(text string) bool) {
 	deadline := time.After(patience)
-	for {
-		output, changed := u.text()
-		if strings.Count(output, text) >= n {
+	for ended := false; ; {
+		text, changed := u.text()
+		if is(text) {
 			return
+		}
+		if ended {
+			ts.Fatalf("kennel up ended without %s; it wrote\n%s", wanted, text)
 		}
 		select {
 		case <-changed:
 		case <-u.done:
-			ts.Fatalf("kennel up ended without %q %d times; it wrote\n%s", text, n, output)
+			ended = true // look at its last lines first
 		case <-deadline:
-			ts.Fatalf("%q is not there %d times; kennel up wrote\n%s", text, n, output)
+			ts.Fatalf("the output lacks %s; kennel up wrote\n%s", wanted, text)
 		}
 	}
 }

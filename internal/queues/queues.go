@@ -250,17 +250,6 @@ func (q *Queues) Sweep(ctx context.Context) error {
 // Claims returns those of a storage queue; nil if it is none of the program's.
 func (q *Queues) Claims(storageQueue string) *queue.Claims { return q.claims[storageQueue] }
 
-// Private reports whether the body of a message of a storage queue may be shown
-// nowhere. A message that names no declared queue may be of any that it has.
-func (q *Queues) Private(storageQueue, name string) bool {
-	private := func(o *own) bool { return o.Queue.Private }
-	all := q.storage[storageQueue]
-	if at := slices.IndexFunc(all, func(o *own) bool { return o.Name == name }); at >= 0 {
-		return private(all[at])
-	}
-	return slices.ContainsFunc(all, private)
-}
-
 // Announce wakes the workers of a storage queue.
 func (q *Queues) Announce(storageQueue string) { q.publisher.Announce(storageQueue) }
 
@@ -270,9 +259,6 @@ func (q *Queues) Wake(storageQueue string) {
 		q.publisher.Announce(storageQueue)
 	}
 }
-
-// LetterCounts returns what is known of the dead letters.
-func (q *Queues) LetterCounts() map[string]*observe.LetterCount { return q.letters }
 
 // Sample samples the queues on which the program works, and those to which it
 // only sends.
@@ -369,33 +355,4 @@ func (q *Queues) Check(name string, body []byte) error {
 		return nil
 	}
 	return o.Check(body)
-}
-
-// Letter is a dead letter.
-type Letter struct {
-	ID       string
-	Body     []byte
-	Reason   string
-	Attempts int
-}
-
-// Letters returns the first dead letters of a declared queue.
-func (q *Queues) Letters(ctx context.Context, name string) (all []Letter, err error) {
-	o := q.declared[name]
-	if o == nil {
-		return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
-	}
-	storage := o.Storage()
-	messages, err := q.store.Peek(ctx, storage+queue.PoisonSuffix, queue.MaxReceive)
-	for _, m := range messages {
-		text, _ := worker.TextOf(m.Body)
-		e, body, err := q.claims[storage].Unpack(ctx, text)
-		if err != nil {
-			return nil, err
-		}
-		if e.Queue == name || e.Queue == "" && name == storage || len(q.storage[storage]) == 1 {
-			all = append(all, Letter{ID: e.ID, Body: body, Reason: e.Reason, Attempts: e.Attempts})
-		}
-	}
-	return all, err
 }
