@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -359,12 +360,12 @@ func TestDoctorOfProgram(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	details["queues count"] = strings.Replace(details["queues count"], "kennel-doctor has 1", "kennel-doctor has 0", 1) // another check uses it meanwhile
+	details["queues count"] = regexp.MustCompile(`kennel-doctor has \d+ messages?`).ReplaceAllString(details["queues count"], "kennel-doctor has some") // another check uses it meanwhile
 	for name, want := range map[string]string{
 		"blobs write":       "containers uniqueids",
 		"tables write":      "tables Instances",
 		"tables read":       "tables QueueClaims, Instances",
-		"queues count":      "queue emails has 0 messages; queue kennel-doctor has 0 messages; batches have 0 queues",
+		"queues count":      "queue emails has 0 messages; queue kennel-doctor has some; batches have 0 queues",
 		"declared settings": "SHOP_TOKEN is set, SHOP_LIMIT has its default, SHOP_NOTE is not set",
 	} {
 		if details[name] != want && !strings.HasPrefix(details[name], "no answer ") {
