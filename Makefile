@@ -40,9 +40,14 @@ cross: ## Check the types of all packages and tests for the other systems on whi
 # Many tests wait for a process, so more of them run side by side than there are
 # processors. Vet has its place in lint:
 # here it would cost 10 s. Without debug information the compiler needs an
-# eighth less time. gotest repeats a package if Go itself has crashed.
+# eighth less time. gotest repeats a package if Go itself has crashed; it is
+# built as the tests are, or the standard library would be compiled twice. A
+# program with the race detector sleeps for a second before it ends, and there
+# are hundreds of them.
+RACE = -race -gcflags=all=-dwarf=false -ldflags=-w
+test: export GORACE = atexit_sleep_ms=10
 test: ## Run the tests that every change needs, with the race detector
-	go run ./internal/dev/gotest -race -vet=off -gcflags=all=-dwarf=false -ldflags=-w -p 3 -parallel 8 -timeout 10m ./...
+	go run $(RACE) ./internal/dev/gotest $(RACE) -vet=off -p 3 -parallel 8 -timeout 10m ./...
 
 # Azurite is the second opinion about storage: the tests of all that reads and
 # writes it run once more with it.

@@ -29,20 +29,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// shopProgram is built once.
-var shopProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "kennel-shop")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "shop")
-	out, err := exec.Command("go", "build", "-o", binary, "./testdata/shop").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return binary, nil
-})
-
 // shopOrder is the message of testdata/shop.
 type shopOrder struct {
 	N    int    `json:"n"`
@@ -154,7 +140,7 @@ func readDone(t *testing.T, p *exec.Cmd, mu *sync.Mutex, done map[int]bool) (wai
 // works as a worker on the messages of three queues: each message is done.
 func TestShopKilled(t *testing.T) {
 	messages := storetest.Scale(300, 5000)
-	binary, err := shopProgram()
+	binary, err := storetest.Build("testdata/shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +266,7 @@ func (c *shopConsole) state() (done, pid int) {
 func TestShopKilledBehindHost(t *testing.T) {
 	storetest.OnlyInProve(t)
 	const messages = 5000
-	binary, err := shopProgram()
+	binary, err := storetest.Build("testdata/shop")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/storetest"
 	"kennel/internal/version"
 )
 
@@ -29,7 +30,8 @@ func TestProgramsOfPages(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // includes the compilation of the module
 	defer cancel()
-	args := []string{"build", "-overlay=" + overlay(t, files), "./internal/attempt"} // several packages are compiled and not linked
+	args := append([]string{"build"}, storetest.BuildFlags()...)
+	args = append(args, "-overlay="+overlay(t, files), "./internal/attempt") // several packages are compiled and not linked
 	for name := range files {
 		args = append(args, "./"+name[:len(name)-len("/main.go")])
 	}
