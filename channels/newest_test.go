@@ -131,7 +131,7 @@ func TestNewestBlogsWhileBlogsAreAdded(t *testing.T) {
 	t.Parallel()
 	seed := storetest.Seed(t)
 	changes := 0
-	for i := range uint64(storetest.Scale(12, 100)) {
+	for i := range uint64(storetest.Scale(5, 100)) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		full, incarnation := filled(t, 0)
 		full.scatter(t, rng, incarnation)

@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"kennel/devstore"
+	"kennel/internal/storetest"
 )
 
 // options has no retries, so that a test sees each answer.
@@ -395,7 +396,7 @@ func TestBatchesDuringResets(t *testing.T) {
 		}
 	}()
 	service := c.blobs.ServiceClient()
-	for range 100 {
+	for range storetest.Scale(20, 100) {
 		batch, err := service.NewBatchBuilder()
 		if err != nil {
 			t.Fatal(err)

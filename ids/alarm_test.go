@@ -21,7 +21,7 @@ import (
 // twice.
 func TestNoFalseAlarm(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(10, 40), noFalseAlarm)
+	all := storetest.Simulate(t, storetest.Scale(4, 40), noFalseAlarm)
 	all.Want("numbers that went back", 0)
 	all.Want("last copies that were moved on", 1)
 }

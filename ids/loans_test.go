@@ -108,7 +108,7 @@ func (l *lending) giveBack() {
 // and raise the sequence. No two callers have one number at once.
 func TestLoansNeverRepeat(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(60, 1200), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(30, 1200), func(run *storetest.Simulation) {
 		l := simulateLoans(run)
 		run.Count("numbers taken back", int(l.takenBack))
 		run.Count("numbers issued again", int(l.reused))

@@ -36,7 +36,7 @@ func packedListener(t *testing.T, queues *memory.Queues, claims *queue.Claims, p
 // used up, and no message becomes a dead letter.
 func TestStorageFails(t *testing.T) {
 	t.Parallel()
-	messages := storetest.Scale(8, 20)
+	messages := storetest.Scale(3, 20)
 	for name, fault := range map[string]memory.Fault{
 		"handler alone": {}, "refused": {Err: memory.ErrBusy, Lost: true}, "unanswered": {Lost: true}, "unconfirmed": {Err: memory.ErrBusy},
 	} {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/internal/storetest"
 	"kennel/work"
 )
 
@@ -137,6 +138,9 @@ func TestToldNoMore(t *testing.T) {
 		{errors.New("broken"), 40 * 24 * time.Hour, 150, 1000},
 	} {
 		t.Run(test.err.Error(), func(t *testing.T) {
+			if test.limit > 24*time.Hour {
+				storetest.OnlyInProve(t)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 0, nil)
 				w.sums.atEnd = func(context.Context, work.Batch, int) error { return test.err }

@@ -233,7 +233,7 @@ func TestCostOfStatus(t *testing.T) {
 // time.
 func TestStatusOfCrowd(t *testing.T) {
 	const callers, far = 16, 50 * time.Millisecond
-	crowd, each := storetest.Scale(100, 500), storetest.Scale(2, 6)
+	crowd, each := storetest.Scale(40, 500), storetest.Scale(2, 6)
 	synctest.Test(t, func(t *testing.T) {
 		rows := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: far / 2, Back: far / 2} }}})
 		m := newFakeApp(t, rows, true)

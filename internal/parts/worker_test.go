@@ -211,7 +211,7 @@ func TestWorkerIdlePoll(t *testing.T) {
 		queues := memory.NewQueues(&memory.Options{Fault: line.Fault})
 		f := newFakeWorker(t, queues, memory.NewTable(nil), nil, "KENNEL_IDLE_POLL=1s")
 		var worst time.Duration
-		for range storetest.Scale(8, 25) {
+		for range storetest.Scale(3, 25) {
 			time.Sleep(3*time.Minute + time.Duration(rand.N(time.Second)))
 			m := f.put(t, worker.InBase64("not JSON"))
 			for put := time.Now(); ; time.Sleep(5 * time.Millisecond) {
