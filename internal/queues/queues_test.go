@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +44,7 @@ func send(ctx context.Context, q *Queues, first int) (confirmed map[int]order) {
 	confirmed = make(map[int]order)
 	n := first
 	for _, name := range []string{"orders", "mails", "bills"} {
-		for kind := range kinds {
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 			n++
 			o := order{Kind: kind, N: n}
 			if kind == "long" {
@@ -339,64 +341,6 @@ func TestKilledThroughout(t *testing.T) {
 			t.Logf("figure: confirmed messages lost, a process killed before and after each request, hosted %v (%d runs) | 0 | 0", hosted, ran)
 		})
 	}
-}
-
-// TestSimulations: several processes behind a host and as workers, kills, stops,
-// faults and lost replies: no confirmed message is lost.
-func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(3, 100), func(s *storetest.Simulation) {
-		random := s.Chance("world", 0)
-		mishaps := &memory.Mishaps{Each: 60, Trip: 200 * time.Millisecond, Lost: errors.New("connection reset"), After: 5 * time.Second, Slow: 15 * time.Second}
-		var calm bool
-		var mu sync.Mutex
-		w := newWorld(&memory.Options{ShuffleSeed: s.Seed | 1, OnMisuse: s.Misused, Fault: func(memory.Call) memory.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if calm {
-				return memory.Fault{}
-			}
-			return mishaps.Draw(random)
-		}})
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Hour)
-		defer cancel()
-		confirmed := make(map[int]order)
-		var running sync.WaitGroup
-		for i := range 3 {
-			lives := s.Chance("lives", i)
-			running.Go(func() {
-				for life := range 3 {
-					p := storetest.NewProcess(nil)
-					q := w.open(s.T, p, lives.Below(2) == 0, nil)
-					until, stop := context.WithTimeout(p.Context(), 5*time.Second+lives.UpTo(90*time.Second))
-					running.Go(func() {
-						sent := send(until, q, (i*10+life)*100)
-						mu.Lock()
-						defer mu.Unlock()
-						for n, o := range sent {
-							confirmed[n] = o
-						}
-					})
-					if lives.Below(2) == 0 {
-						time.AfterFunc(lives.UpTo(60*time.Second), p.Die)
-					}
-					w.live(until, s.T, p, q)
-					stop()
-				}
-			})
-		}
-		running.Wait()
-		w.queues.Wait()
-		mu.Lock()
-		calm = true
-		mu.Unlock()
-		p := storetest.NewProcess(nil)
-		rest, stop := context.WithTimeout(ctx, 2*time.Hour)
-		defer stop()
-		w.untilEmpty(rest, s.T, p, w.open(s.T, p, random.Below(2) == 0, nil))
-		w.check(s.T, confirmed)
-		s.Count("messages", len(confirmed))
-	})
-	t.Logf("figure: confirmed messages lost in simulations (%d runs, %d messages) | 0 | 0", all.Runs, all.Of("messages"))
 }
 
 // TestNumbers: the number of an attempt counts the failed ones and the deliveries
