@@ -37,3 +37,29 @@ func TestSourcesNeedTheRightToRead(t *testing.T) {
 		}
 	}
 }
+
+// A caller with a signature learns what is wrong with a request that is no
+// operation, not that the signature does not fit it.
+func TestMalformedRequestWithSignature(t *testing.T) {
+	store := devstore.New(t, nil)
+	query := "sp=rl&ss=bqt&srt=co&se=2100-01-01&sv=2026-06-06"
+	query += "&sig=" + accountSignature(query)
+	for _, tt := range []struct {
+		method, path, query string
+		status              int
+		want                string
+	}{
+		{"PUT", ".blob/box/a?", query, 400, "MissingRequiredHeader"},
+		{"GET", ".blob/box?restype=container&comp=odd&", query, 400, "InvalidQueryParameterValue"},
+		{"GET", ".table/Tables?timeout=x&", query, 400, "InvalidQueryParameterValue"},
+		{"GET", ".table/Tables?timeout=-1&", query, 400, "OutOfRangeQueryParameterValue"},
+		{"GET", ".table/Tables?timeout=100&", query, 200, ""},
+		{"GET", ".table/Tables?timeout=x", "", 401, "NoAuthenticationInformation"},
+		{"GET", ".blob/box?restype=container&comp=odd", "", 401, "NoAuthenticationInformation"},
+	} {
+		status, text := control(t, store, tt.method, "/devstoreaccount1"+tt.path+tt.query, "")
+		if status != tt.status || !strings.Contains(text, tt.want) {
+			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.path, status, text, tt.status, tt.want)
+		}
+	}
+}

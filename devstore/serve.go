@@ -126,6 +126,9 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 	}
 	r.Query = query
 	op, notFound := at.service.Route(r)
+	if notFound != nil && r.Header("Authorization") == "" && query.Has("sig") {
+		return nil, notFound // what is no operation names nothing that a signature could be for
+	}
 	if err := s.authorize(r, at, op); err != nil {
 		return nil, err
 	}
@@ -134,6 +137,9 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 	}
 	if at.secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
 		return nil, rest.Fail(403, "InsufficientAccountPermissions", "Write operations are not allowed at the secondary location.")
+	}
+	if err := rest.CheckTimeout(query); err != nil {
+		return nil, err
 	}
 	s.warnOfVersion(r)
 	*hit = s.faults.next(at.service.name, op, r.HTTP.Method)

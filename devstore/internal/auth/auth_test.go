@@ -149,6 +149,22 @@ func TestAccountSignature(t *testing.T) {
 	}
 }
 
+// Versions from 2020-12-06 on have a line for the encryption scope, and only they.
+func TestAccountSignatureOfVersions(t *testing.T) {
+	for _, tt := range []struct{ version, end, want string }{
+		{"2020-10-02", "", ""},
+		{"2020-10-02", "\n", "AuthenticationFailed"},
+		{"2020-12-06", "", "AuthenticationFailed"},
+		{"2020-12-06", "\n", ""},
+	} {
+		text := strings.Join([]string{"acc", "r", "b", "o", "", "2026-11-28", "", "", tt.version}, "\n") + "\n" + tt.end
+		q := url.Values{"sp": {"r"}, "ss": {"b"}, "srt": {"o"}, "se": {"2026-11-28"}, "sv": {tt.version}, "sig": {sign(text)}}
+		if got := code(Authorize(caller(t, "http://127.0.0.1/acc/box/b?"+q.Encode()))); got != tt.want {
+			t.Errorf("%s with %q at its end: %q, want %q", tt.version, tt.end, got, tt.want)
+		}
+	}
+}
+
 func TestBlobSignature(t *testing.T) {
 	make := func(blob, resource, identity, permission, end string) string {
 		name := "/blob/acc/box"

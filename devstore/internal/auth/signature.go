@@ -80,11 +80,14 @@ func either(a, b string) string {
 }
 
 // accountTexts returns what a signature for the account signs. Versions from
-// 2020-12-06 on have an encryption scope, which not all SDKs write.
+// 2020-12-06 on have an encryption scope.
 func (c Caller) accountTexts() []string {
 	q := c.Request.Query
-	front := strings.Join([]string{c.Request.Account, q.Get("sp"), q.Get("ss"), q.Get("srt"), q.Get("st"), q.Get("se"), q.Get("sip"), q.Get("spr"), q.Get("sv")}, "\n") + "\n"
-	return []string{front + q.Get("ses") + "\n", front}
+	text := strings.Join([]string{c.Request.Account, q.Get("sp"), q.Get("ss"), q.Get("srt"), q.Get("st"), q.Get("se"), q.Get("sip"), q.Get("spr"), q.Get("sv")}, "\n") + "\n"
+	if q.Get("sv") >= "2020-12-06" {
+		text += q.Get("ses") + "\n"
+	}
+	return []string{text}
 }
 
 // serviceTexts returns what a signature for one resource signs, and keeps in

@@ -323,6 +323,33 @@ func TestBlockBlob(t *testing.T) {
 	s.checkReplay()
 }
 
+// The letters are those of Microsoft's table of permissions by operation.
+func TestLettersOfSignatures(t *testing.T) {
+	s := newStore(t)
+	for _, tt := range []struct{ target, action, want string }{
+		{"one/a", "", "cw"},
+		{"one/a?comp=block&blockid=AAAA", "", "w"},
+		{"one/a?comp=blocklist", "", "w"},
+		{"one/a?comp=blocklist&skoid=user", "", "cw"},
+		{"one/a?comp=appendblock", "", "aw"},
+		{"one/a?comp=lease", "acquire", "w"},
+		{"one/a?comp=lease", "break", "dw"},
+		{"one?restype=container&comp=lease", "release", "w"},
+		{"one?restype=container&comp=lease", "Break", "dw"},
+	} {
+		r := httptest.NewRequest("PUT", "/kennel/"+tt.target, nil)
+		r.Header.Set("x-ms-lease-action", tt.action)
+		r.Header.Set("x-ms-blob-type", "BlockBlob")
+		path, _, _ := strings.Cut(tt.target, "?")
+		o, err := s.Route(&rest.Request{HTTP: r, Account: "kennel", Path: path, Query: r.URL.Query()})
+		letters := []byte(o.Permission)
+		slices.Sort(letters)
+		if err != nil || string(letters) != tt.want {
+			t.Errorf("%s %s: %q, %v, want %q", tt.target, tt.action, o.Permission, err, tt.want)
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	s := newStore(t)
 	s.create("one")

@@ -60,7 +60,7 @@ var containerRules = []rule{
 	{method: get, comp: "acl", name: "Get Container ACL", run: (*call).containerACL, account: true},
 	{method: head, comp: "acl", name: "Get Container ACL", run: (*call).containerACL, account: true},
 	{method: put, comp: "acl", name: "Set Container ACL", run: (*call).setContainerACL, max: mib, account: true},
-	{method: put, comp: "lease", name: "Lease Container", permission: "wd", run: (*call).leaseContainer, account: true},
+	{method: put, comp: "lease", name: "Lease Container", permission: "w", run: (*call).leaseContainer, account: true},
 	{method: get, comp: "list", name: "List Blobs", permission: "l", run: (*call).listBlobs, public: "container"},
 	{method: post, comp: "batch", name: "Blob Batch", permission: anyPermission, run: (*call).batch, max: 4 * mib},
 	{method: get, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
@@ -79,10 +79,10 @@ var blobRules = []rule{
 	{method: head, comp: "metadata", name: "Get Blob Metadata", permission: "r", run: (*call).blobMetadata, public: "blob", snapshot: true},
 	{method: put, comp: "metadata", name: "Set Blob Metadata", permission: "w", run: (*call).setBlobMetadata},
 	{method: put, comp: "properties", name: "Set Blob Properties", permission: "w", run: (*call).setBlobProperties},
-	{method: put, comp: "blocklist", name: "Put Block List", permission: "cw", run: (*call).putBlockList, max: 16 * mib},
+	{method: put, comp: "blocklist", name: "Put Block List", permission: "w", run: (*call).putBlockList, max: 16 * mib},
 	{method: get, comp: "blocklist", name: "Get Block List", permission: "r", run: (*call).getBlockList, public: "blob", snapshot: true},
 	{method: put, comp: "seal", name: "Append Blob Seal", permission: "aw", run: (*call).seal},
-	{method: put, comp: "lease", name: "Lease Blob", permission: "wd", run: (*call).leaseBlob},
+	{method: put, comp: "lease", name: "Lease Blob", permission: "w", run: (*call).leaseBlob},
 	{method: put, comp: "snapshot", name: "Snapshot Blob", permission: "cw", run: (*call).snapshotBlob},
 	{method: put, comp: "copy", name: "Abort Copy Blob", permission: "w", run: (*call).abortCopy},
 	{method: put, comp: "tier", name: "Set Blob Tier", permission: "w", run: (*call).setTier, snapshot: true},
@@ -109,9 +109,9 @@ func makingRule(r *rest.Request, comp string) (rule, error) {
 	made := rule{method: put, permission: "cw"}
 	switch {
 	case comp == "block" && copied:
-		made.name, made.run = "Put Block From URL", (*call).putBlockFromURL
+		made.name, made.run, made.permission = "Put Block From URL", (*call).putBlockFromURL, "w"
 	case comp == "block":
-		made.name, made.run, made.max = "Put Block", (*call).putBlock, maxBlock
+		made.name, made.run, made.permission, made.max = "Put Block", (*call).putBlock, "w", maxBlock
 	case comp == "appendblock" && copied:
 		made.name, made.run, made.permission = "Append Block From URL", (*call).appendFromURL, "aw"
 	case comp == "appendblock":
@@ -147,7 +147,7 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 		return rest.Operation{}, err
 	}
 	c.operation = found.name
-	operation := rest.Operation{Name: found.name, Container: c.name, Level: level, Permission: found.permission, ForAccount: found.account, MaxBody: found.max}
+	operation := rest.Operation{Name: found.name, Container: c.name, Level: level, Permission: found.permission + more(r, found.name), ForAccount: found.account, MaxBody: found.max}
 	if found.public != "" {
 		operation.Public = s.isPublic(r.Account, c.name, found.public)
 	}
@@ -163,6 +163,22 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 		return found.run(c)
 	}
 	return operation, nil
+}
+
+// more returns further letters of a signature that are enough for some requests
+// of an operation.
+func more(r *rest.Request, operation string) string {
+	switch operation {
+	case "Lease Container", "Lease Blob":
+		if strings.EqualFold(r.Header("x-ms-lease-action"), "break") {
+			return "d"
+		}
+	case "Put Block", "Put Block From URL", "Put Block List":
+		if r.Query.Has("skoid") { // a signature with a user delegation key, in new versions of the service
+			return "c"
+		}
+	}
+	return ""
 }
 
 // isPublic reports whether a container lets everybody make such calls.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -80,5 +81,21 @@ func TestGrant(t *testing.T) {
 	var everything *Grant
 	if !everything.May("w") || (&Grant{Permissions: "rl"}).May("w") || !(&Grant{Permissions: "rl"}).May("wl") || (&Grant{Permissions: "rl"}).May("") {
 		t.Error("a grant allows what it does not hold, or not what it holds")
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "0": "", "1": "", "30": "", "31": "", "99999999999999999999": "",
+		"-1": "OutOfRangeQueryParameterValue", "-99999999999999999999": "OutOfRangeQueryParameterValue",
+		"x": "InvalidQueryParameterValue", "1.5": "InvalidQueryParameterValue", "1s": "InvalidQueryParameterValue",
+	} {
+		got := ""
+		if err := CheckTimeout(url.Values{"timeout": {text}}); err != nil {
+			got = err.(*Error).Code
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

@@ -74,9 +74,9 @@ func (s *Service) planTables(p *plan, method string) {
 	one := p.address.table != ""
 	switch {
 	case method == "GET" && one:
-		p.set("Query Tables", "rl", 0, s.getTable)
+		p.set("Query Tables", "l", 0, s.getTable)
 	case method == "GET":
-		p.set("Query Tables", "rl", 0, s.queryTables)
+		p.set("Query Tables", "l", 0, s.queryTables)
 	case method == "POST" && !one:
 		p.set("Create Table", "cw", maxBody, s.createTable)
 	case method == "DELETE" && one:
