@@ -285,6 +285,7 @@ func jsonFields(body []byte) ([]field, error) {
 
 var (
 	partStatus = regexp.MustCompile(`(?m)^HTTP/1\.1 ([0-9]+)`)
+	partFailed = regexp.MustCompile(`"value":"([0-9]+):`)
 	partETag   = regexp.MustCompile(`(?mi)^ETag: ?(.*?)\r?$`)
 )
 
@@ -292,14 +293,22 @@ var (
 func partFields(body []byte) (all []field) {
 	for n, part := range bytes.Split(body, []byte("Content-Type: application/http"))[1:] {
 		name := fmt.Sprintf("part[%d]/", n)
-		if found := partStatus.FindSubmatch(part); found != nil {
-			all = append(all, field{name + "status", string(found[1]), ""})
+		first := func(form *regexp.Regexp) string {
+			if found := form.FindSubmatch(part); found != nil {
+				return string(found[1])
+			}
+			return ""
 		}
-		if found := partETag.FindSubmatch(part); found != nil {
-			all = append(all, field{name + "Etag", string(found[1]), "etag"})
+		answer := first(partStatus)
+		if code := first(codeJSON); code != "" {
+			answer += " " + code
 		}
-		if found := codeJSON.FindSubmatch(part); found != nil {
-			all = append(all, field{name + "code", string(found[1]), ""})
+		if failed := first(partFailed); failed != "" { // the number of the operation
+			answer += " at " + failed
+		}
+		all = append(all, field{name + result, answer, ""})
+		if tag := first(partETag); tag != "" {
+			all = append(all, field{name + "Etag", tag, "etag"})
 		}
 	}
 	return all

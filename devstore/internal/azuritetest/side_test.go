@@ -32,6 +32,13 @@ type call struct {
 	query   string // encoded
 	header  map[string]string
 	body    string
+
+	// with says what else there is about the call, for rows of differences.
+	with string
+	// toSign is signed for the parameter sig, instead of a signature in a header.
+	toSign string
+	// rows are what the operations of a transaction are about.
+	rows []string
 }
 
 func (c call) String() string {
@@ -39,6 +46,9 @@ func (c call) String() string {
 	fmt.Fprintf(&b, "%s: %s %s %s", c.name, c.service, c.method, c.path)
 	if c.query != "" {
 		b.WriteString("?" + c.query)
+	}
+	if c.toSign != "" {
+		fmt.Fprintf(&b, "\n\tsigned: %q", c.toSign)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.header)) {
 		fmt.Fprintf(&b, "\n\t%s: %s", name, c.header[name])
@@ -97,8 +107,12 @@ func (s *side) send(c call, resolve func(string) string) (answer, error) {
 	if h.Get("x-ms-version") == "" {
 		h.Set("x-ms-version", "2024-11-04")
 	}
-	h.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
-	h.Set("Authorization", "SharedKey "+devstore.DefaultAccount+":"+s.signature(request, c.service))
+	if c.toSign != "" {
+		request.URL.RawQuery += "&sig=" + url.QueryEscape(s.sign(resolve(c.toSign)))
+	} else {
+		h.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
+		h.Set("Authorization", "SharedKey "+devstore.DefaultAccount+":"+s.signature(request, c.service))
+	}
 	got, err := s.client.Do(request)
 	if err != nil {
 		return answer{}, err
@@ -126,6 +140,10 @@ func (s *side) signature(r *http.Request, service string) string {
 			h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"), h.Get("Range")}, "\n") +
 			"\n" + microsoftHeaders(h) + "/" + devstore.DefaultAccount + r.URL.EscapedPath() + queryLines(r.URL.Query())
 	}
+	return s.sign(text)
+}
+
+func (s *side) sign(text string) string {
 	sum := hmac.New(sha256.New, s.key)
 	sum.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(sum.Sum(nil))

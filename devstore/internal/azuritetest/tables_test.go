@@ -164,49 +164,6 @@ func (w *world) entityQuery(c *call) {
 	c.query = strings.Join(parts, "&")
 }
 
-func (w *world) transaction(table string) call {
-	c := call{name: "Entity Group Transaction", service: "table", method: "POST", path: "/$batch",
-		header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_1", "Accept": "application/json"}}
-	var b strings.Builder
-	b.WriteString("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n")
-	used := make(map[string]bool)
-	for range 1 + w.IntN(4) {
-		row := w.one("1", "2", "3", "4", "5")
-		if used[row] && !w.odds(40) {
-			continue
-		}
-		used[row] = true
-		match := w.one("", "*", "*")
-		if token := w.token("etag", table+" p "+row); token != "" && w.odds(2) {
-			match = token
-		}
-		method := w.one("POST", "PUT", "PATCH", "DELETE", "MERGE")
-		if method == "DELETE" && match == "" {
-			match = "*"
-		}
-		address := "‹root›" + entityPath(table, "p", row)
-		body := fmt.Sprintf(`{"PartitionKey":"p","RowKey":%q,"a":%d}`, row, w.IntN(3))
-		if method == "POST" {
-			address, match = "‹root›/"+table, ""
-		}
-		fmt.Fprintf(&b, "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n%s %s HTTP/1.1\r\nAccept: application/json;odata=minimalmetadata\r\n", method, address)
-		if match != "" {
-			fmt.Fprintf(&b, "If-Match: %s\r\n", match)
-		}
-		if method == "POST" {
-			b.WriteString("Prefer: return-no-content\r\n")
-		}
-		if method == "DELETE" {
-			b.WriteString("\r\n\r\n")
-			continue
-		}
-		b.WriteString("Content-Type: application/json\r\n\r\n" + body + "\r\n")
-	}
-	b.WriteString("--changeset_1--\r\n--batch_1--\r\n")
-	c.body = b.String()
-	return c
-}
-
 func (w *world) oddTableCall() call {
 	table := w.table(0)
 	all := []call{

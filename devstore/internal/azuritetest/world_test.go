@@ -74,6 +74,11 @@ func (w *world) next() call {
 			delete(c.header, name)
 		}
 	}
+	if w.odds(8) {
+		w.sharedAccess(&c)
+	} else if w.odds(25) {
+		w.timeout(&c)
+	}
 	return c
 }
 
@@ -156,6 +161,13 @@ func (w *world) number(right ...string) string {
 		return w.one("0", "-1", "x", "99999999999", "1.5", "")
 	}
 	return w.one(right...)
+}
+
+// timeout adds how many seconds the storage may take.
+func (w *world) timeout(c *call) {
+	text := w.one("1", "30", "30", "31", "100000", "0", "-1", "x", "1.5", "99999999999", "")
+	c.with = "(timeout " + text + ")"
+	c.query = strings.TrimPrefix(c.query+"&timeout="+text, "&")
 }
 
 func guid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
