@@ -43,6 +43,9 @@ const (
 // The calls whose caller has a shared access signature.
 const signed = "(account signature*|(signature*"
 
+// Those with one that names a stored access policy.
+const byPolicy = "(signature by a policy*|(signature of a part by a policy*|(signature of a base by a policy*"
+
 // differences are ordered: the first row that fits counts.
 var differences = []row{
 	// What is wrong in itself.
@@ -58,14 +61,15 @@ var differences = []row{
 	// Shared access signatures.
 	{signed, result, "403 AuthorizationSourceIPMismatch", "*", "Azurite does not check the address of the caller.", ours},
 	{signed, result, "403 AuthenticationFailed", "403 AuthorizationFailure", "The code for a signature that is wrong, or not valid now.", ours},
-	{signed, result, "403 AuthenticationFailed", "403 AuthorizationPermissionMismatch", "Azurite checks the permission before the stored access policy.", ours},
+	{byPolicy, result, "403 AuthenticationFailed", "2*|304 *|403 *|404 *|409 *|412 *", "What a stored access policy says, a signature by it must not say, too.", ours},
 	{"(signature*", result, "403 AuthorizationFailure", "403 AuthorizationPermissionMismatch", "A signature for one container, queue or table is for no such operation, whatever it permits.", ours},
 	{"(signature of a part*", "*", "403 AuthorizationFailure|(none)|0|1|2|3|4|5|6", "*", "Azurite does not look at the first and the last keys.", ours},
 	{"(signature of a base*", result, "2*|304 *|403 *|404 *|412 *|416 *", "403 AuthorizationFailure", "Whether the signature for a blob is one for its snapshots is not documented.", both},
 	{"Put Blob*|Copy Blob|Put Block List", result, "403 UnauthorizedBlobOverwrite", "*", "A signature for new blobs.", ours},
+	{"(odd) GET /Tables('wRows0')?", result, "403 AuthorizationFailure", "200", "Azurite returns the entities of the table.", ours},
 	{"(signature*", result, "403 AuthorizationFailure", "204", "Azurite deletes a table for one with a signature for its rows.", ours},
 	{"Entity Group Transaction*", result, "*", "403 AuthorizationFailure", "Azurite refuses a signature for one table for all transactions.", ours},
-	{"Get Blob*|Get Block List|List Blobs|Get Container Properties", result, "403 *", "200|206|304 *|404 *|412 *|416 *", "Azurite lets everybody read a public container, also a caller with a bad signature.", ours},
+	{"Get Blob*|Get Block List|List Blobs|Get Container Properties|Get Container ACL", result, "403 *", "200|206|304 *|404 *|412 *|416 *", "Azurite lets everybody read a public container, also a caller with a bad signature.", ours},
 	{signed, result, "403 *", "400|400 *|500", "Azurite reads the request before it checks the caller.", ours},
 	{signed, result, "400 *|405 *", "403 *", "Both refuse it. devstore does not check a signature for what is no operation.", both},
 	{signed, result, "403 AuthorizationProtocolMismatch", "403 AuthorizationFailure", "Of several reasons to refuse a caller, they name another one.", both},
@@ -98,7 +102,7 @@ var differences = []row{
 	{"List Blobs", result, "400 InvalidQueryParameterValue", "200", "Snapshots cannot be listed with a delimiter.", ours},
 	{"Get Block List", "Last-Modified|Etag", "(none)", "(there)", "They are those of a committed blob.", ours},
 	{"Get Block List", "BlockList/*", "(none)", "", "Azurite writes an empty element for the list that was not asked for.", ours},
-	{"Append Blob Seal", result, "409 InvalidBlobType", "500", "Azurite fails.", ours},
+	{"Append Blob Seal", result, "*", "500", "Azurite fails.", ours},
 	{"Snapshot Blob", "Etag", "(new)", "(known)", "A snapshot with metadata of its own has an ETag of its own.", ours},
 	{"Snapshot Blob", "X-Ms-Request-Server-Encrypted", "true", "(none)", "", ours},
 	{"Set Container Metadata", "X-Ms-Version", "(there)", "(none)", "", ours},
@@ -162,12 +166,11 @@ var differences = []row{
 	{"*", "/b|/value[n]/b", "json.Number 2147483648.0", "json.Number 2147483648", "A number that is too large for Edm.Int32 is an Edm.Double.", ours},
 	{"Query Entities*|Get Entity", "/a|/b|/c|/none|/value[n]/a|/value[n]/b|/value[n]/none", "<nil> <nil>", "(none)", "A property that was selected and that the entity does not have is null.", ours},
 	{"Query Entities (across types)", "/value*|X-Ms-Continuation*", "*", "*", "A value of another type does not fit a comparison. Azurite compares as JavaScript does.", ours},
-	{"Query Entities*", result, "501 NotImplemented", "400 InvalidInput", "A function in a filter.", ours},
+	{"Query Entities*", result, "501 NotImplemented", "400*", "A function in a filter.", ours},
 	{"Query Entities*", "X-Ms-Continuation-Nextrowkey|X-Ms-Continuation-Nextpartitionkey", "(there)", "(none)", "Azurite leaves out an empty key of a row, although it is one.", ours},
 	{"Get Entity", "*", "*", "(none)", "$select=* selects everything.", ours},
 	{"(odd) GET /Tables('wRows0')?", "/*", "*", "*", "Azurite returns the entities of the table.", ours},
 	{"Insert*|Merge Entity|Replace Entity", result, "400 InvalidInput|400 PropertyNameInvalid", "2*", "Azurite does not check values and names.", ours},
-	{"Entity Group Transaction*", "part[n]/Etag", "(new)", "(known)", "Azurite gives entities of one transaction the same ETag.", ours},
 	{"Entity Group Transaction*", result, "202", "500", "Azurite fails for an operation that it cannot read, or that has no body.", ours},
 	{"Entity Group Transaction*", result, "400 InvalidInput", "202|500", "Azurite looks for operations in the text of the body, and does not read its parts.", ours},
 	{"Entity Group Transaction (two partitions)", "part*", "*", "*", "A transaction is about one partition.", ours},
@@ -175,5 +178,4 @@ var differences = []row{
 	{"Entity Group Transaction*", "part[n]/result", "400 *|403 *|405 *", "404 *|409 *|412 *|400 *", "devstore reads all operations before it looks for what they are about. The order is not documented.", both},
 	{"Entity Group Transaction (kind)", "part[n]/result", "405 *", "2*", "Azurite does not look at the address of an insertion.", ours},
 	{"Entity Group Transaction*", "part[n]/result", "400 InvalidInput*|400 PropertyNameInvalid*", "2*", "Azurite does not check values and names.", ours},
-	{"Entity Group Transaction*", "part[n]/result", "400 InvalidDuplicateRow*", "*", "An entity can be in a transaction once.", ours},
 }

@@ -114,7 +114,7 @@ func (r *run) step(w *world, p *pairs, c call) (parted bool, err error) {
 		} else if err != nil {
 			answers[n] = answer{body: []byte(err.Error())} // Azurite sends broken answers
 		}
-		if parts[n], err = fields(c, answers[n]); err != nil {
+		if parts[n], err = fields(c, answers[n]); err != nil && n == 0 { // else its fields are missing
 			return false, fmt.Errorf("%s: answer to %v: %w: %.300q", side.name, c, err, answers[n].body)
 		}
 	}
@@ -127,7 +127,8 @@ func (r *run) step(w *world, p *pairs, c call) (parted bool, err error) {
 	for _, d := range differences {
 		r.take(w, c, d, answers)
 		reads := c.method == "GET" && c.name != "Get Messages" || c.method == "HEAD"
-		refused := strings.HasPrefix(d.field, "part[") && strings.HasPrefix(d.devstore, "4") && strings.HasPrefix(d.azurite, "4")
+		refused := strings.HasPrefix(d.field, "part[") && strings.HasPrefix(d.devstore, "4") && strings.HasPrefix(d.azurite, "4") &&
+			!strings.HasSuffix(c.name, "(two tables)") // Azurite does not take back what it did to the second one
 		parted = parted || strings.HasPrefix(d.field, "part[") && !refused || d.field == order || d.field == result && !reads && (answers[0].status < 300) != (answers[1].status < 300)
 	}
 	if parted {

@@ -56,11 +56,8 @@ const (
 	future3339 = "2125-01-01T00:00:00Z"
 )
 
-// letters returns all of them, or some for a signature that lacks others.
-func (w *world) letters(all, fault, of string) string {
-	if fault != of {
-		return all
-	}
+// some returns some of the letters.
+func (w *world) some(all string) string {
 	var some strings.Builder
 	for _, letter := range all {
 		if w.odds(3) {
@@ -82,12 +79,15 @@ func lines(q url.Values, names string) string {
 }
 
 func (w *world) accountSignature(c *call, q url.Values, fault string) {
-	q.Set("sp", w.letters("rwdlacup", fault, "permission"))
+	q.Set("sp", "rwdlacup")
 	q.Set("ss", "bqt")
 	q.Set("srt", "sco")
-	if fault == "resource" {
+	switch fault {
+	case "permission":
+		q.Set("sp", w.some(q.Get("sp")))
+	case "resource":
 		name := w.one("ss", "srt")
-		q.Set(name, w.letters(q.Get(name), "", ""))
+		q.Set(name, w.some(q.Get(name)))
 	}
 	c.toSign = devstore.DefaultAccount + "\n" + lines(q, "sp ss srt st se sip spr sv") + "\n"
 	if q.Get("sv") >= "2020-12-06" {
@@ -105,8 +105,11 @@ func (w *world) serviceSignature(c *call, q url.Values, fault string) {
 			all = ""
 		}
 	}
+	if all != "" && fault == "permission" {
+		all = w.some(all)
+	}
 	if all != "" {
-		q.Set("sp", w.letters(all, fault, "permission"))
+		q.Set("sp", all)
 	}
 	front := lines(q, "sp st se") + "\n/" + c.service + "/" + devstore.DefaultAccount + "/"
 	back := "\n" + lines(q, "si sip spr sv")
@@ -139,6 +142,9 @@ func (w *world) serviceSignature(c *call, q url.Values, fault string) {
 			c.with += " of a part"
 		}
 		c.toSign = front + strings.ToLower(table) + back + "\n" + lines(q, "spk srk epk erk")
+	}
+	if q.Has("si") {
+		c.with += " by a policy"
 	}
 }
 
