@@ -55,7 +55,7 @@ ON_STORAGE = ./internal/azure ./internal/app ./internal/parts ./internal/scale/c
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
-	KENNEL_PROVE=1 go test -count=1 -vet=off -p 3 -parallel 8 -timeout 30m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
+	KENNEL_PROVE=1 go test -count=1 -vet=off -p 4 -parallel 8 -timeout 30m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
 	KENNEL_STORAGE=azurite go test -count=1 -vet=off -p 3 -parallel 8 -timeout 20m $(ON_STORAGE)
 	@$(call FIGURES,bin/prove.txt)
 
