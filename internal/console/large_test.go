@@ -86,8 +86,9 @@ var limits = map[string]struct{ requests, bytes int }{
 
 // firstPage is a measurement of a view.
 type firstPage struct {
-	MS        float64
-	Rows      int // of the largest table
+	Used      float64 // processor time of the page, in ms: what it waits for is bounded by its requests
+	MS        float64 // on the clock
+	Rows      int     // of the largest table
 	Resources []struct {
 		Path  string
 		Bytes int
@@ -125,7 +126,7 @@ func TestLarge(t *testing.T) {
 		var times []float64
 		total := 0
 		for _, m := range measured[i*rounds : (i+1)*rounds] {
-			times = append(times, m.MS)
+			times = append(times, m.Used)
 			if m.Rows > pageRows {
 				t.Errorf("%s has a table of %d rows, more than %d", view.Hash, m.Rows, pageRows)
 			}
@@ -160,7 +161,7 @@ func TestLarge(t *testing.T) {
 			requests += stored[l.patternOf(call)]
 		}
 		slices.Sort(times)
-		t.Logf("figure: first page of the console in a large app: %s (%d calls, %d storage requests, %d KB) | %.0f ms | ≤ 1000 ms",
+		t.Logf("figure: first page of the console in a large app: %s (%d calls, %d storage requests, %d KB) | %.0f ms of processor time | ≤ 500 ms",
 			view.name, len(view.calls), requests, total/1000, times[rounds/2])
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(limits)) {

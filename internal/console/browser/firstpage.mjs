@@ -1,6 +1,6 @@
 // Opens views of a large app, each in a browser that has nothing stored, and
-// writes into a file what the Go test beside this folder checks: when the first
-// page was complete, and what the page requested until then.
+// writes into a file what the Go test beside this folder checks: the processor
+// time of the page until it was complete, and what it requested until then.
 
 import { writeFileSync } from 'node:fs';
 import { launch, quit, visit } from './page.mjs';
@@ -27,6 +27,15 @@ const result = () => ({
     .map((r) => ({ path: new URL(r.name).pathname, bytes: r.decodedBodySize })),
 });
 
+// processorTime returns that of the page's process in ms. It has no other page,
+// and began with it.
+async function processorTime(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable');
+  const { metrics } = await session.send('Performance.getMetrics');
+  return metrics.find((m) => m.name === 'ProcessTime').value * 1000;
+}
+
 await launch();
 try {
   const measured = [];
@@ -34,7 +43,7 @@ try {
     for (let round = 0; round < rounds; round++) {
       await visit('Operator', view.hash, async (page) => {
         await page.waitForFunction(() => globalThis.complete);
-        measured.push(await page.evaluate(result));
+        measured.push({ used: await processorTime(page), ...await page.evaluate(result) });
       }, { init: [watch, view] });
     }
   }
