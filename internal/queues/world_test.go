@@ -95,6 +95,10 @@ func (o order) run(ctx context.Context, n int) error {
 		if n <= 2 {
 			return errBroken
 		}
+	case "fails often":
+		if n <= maxHosted+3 {
+			return errBroken
+		}
 	case "snoozes":
 		if n <= 3 {
 			return attempt.Snooze(20 * time.Second)
