@@ -40,7 +40,7 @@ func runPlanned(t *testing.T, d *program.Declared) *planned {
 	p := &planned{server.URL, t.TempDir()}
 	// A program whose description is a file: to build another one takes seconds.
 	// Its packages of the standard library are those of this test.
-	t.Setenv("GOFLAGS", strings.Join(storetest.BuildFlags(), " "))
+	t.Setenv("GOFLAGS", storetest.QuotedBuildFlags())
 	p.write(t, "main.go", "package main\n\nimport \"os\"\n\nfunc main() {\n\ttext, err := os.ReadFile(\"next.json\")\n\tif err != nil {\n\t\tpanic(err)\n\t}\n\tos.Stdout.Write(text)\n}\n")
 	p.write(t, "go.mod", "module shop\n\ngo 1.26\n")
 	p.write(t, "host.json", `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`)

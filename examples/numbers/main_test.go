@@ -91,7 +91,7 @@ func TestOtherModule(t *testing.T) {
 	built := strings.Count(script, "go build")
 	script = strings.ReplaceAll(script, "~/kennel", checkout)
 	script = strings.ReplaceAll(script, "$HOME/kennel", checkout)
-	script = strings.ReplaceAll(script, "go build", strings.Join(append([]string{"go list -export"}, storetest.BuildFlags()...), " "))
+	script = strings.ReplaceAll(script, "go build", "go list -export "+storetest.QuotedBuildFlags())
 	sh := exec.CommandContext(t.Context(), "sh", "-x", "-c", script)
 	sh.Dir = t.TempDir()
 	if output, err := sh.CombinedOutput(); err != nil || built != 2 {

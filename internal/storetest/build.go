@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"kennel/internal/version"
@@ -36,6 +37,15 @@ func BuildFlags() (flags []string) {
 		}
 	}
 	return flags
+}
+
+// QuotedBuildFlags returns those of [BuildFlags] for a shell or GOFLAGS.
+func QuotedBuildFlags() string {
+	flags := BuildFlags()
+	for i, flag := range flags {
+		flags[i] = "'" + flag + "'"
+	}
+	return strings.Join(flags, " ")
 }
 
 // BuildShipped is [Build] with the flags of `make build`. With these flags the

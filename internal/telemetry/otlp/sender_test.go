@@ -74,7 +74,7 @@ func TestRepeats(t *testing.T) {
 		{"busy since", []reply{{"503", "Sat, 01 Jan 1999 00:00:30 GMT"}, {status: "200"}}, 2, 2500 * time.Millisecond, 7500 * time.Millisecond, ""},
 		{"busy for long", []reply{{"503", "61"}}, 1, 0, 0, "failed to send to http://collector/v1/traces: 503 (body: out of disk)"},
 		{"busy for ever", []reply{{"503", "99999999999999999999"}}, 1, 0, 0, "503"},
-		{"always busy", []reply{{status: "503"}}, 0, 30 * time.Second, retryTime, "503"},
+		{"always busy", []reply{{status: "503"}}, 0, 20 * time.Second, retryTime, "503"}, // until the next wait, of up to 38 s, would be too long
 		{"hangs once", []reply{{status: "hangs"}, {status: "200"}}, 2, 12500 * time.Millisecond, 17500 * time.Millisecond, ""},
 		{"hangs", []reply{{status: "hangs"}}, 0, 30 * time.Second, retryTime + defaultTimeout, "deadline exceeded"},
 		{"gone", []reply{{status: "gone"}}, 1, 0, 0, "connection refused"},
