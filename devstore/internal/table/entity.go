@@ -2,7 +2,6 @@ package table
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ type entity struct {
 // A field is a member of the JSON of an entity.
 type field struct {
 	name       string
-	value      any    // as [json.Decoder] returns tokens
+	value      scalar
 	annotation string // the name of its type
 	hasValue   bool
 }
@@ -39,13 +38,14 @@ type field struct {
 // parseEntity reads the JSON of an entity and checks it against the limits of
 // properties. Those of keys depend on the operation.
 func parseEntity(body []byte) (*entity, error) {
-	fields, err := parseFields(body)
+	var space [few]field // most entities have no more
+	fields, err := parseFields(space[:], body)
 	if err != nil {
 		return nil, err
 	}
-	var e entity
+	e := entity{properties: make([]property, 0, len(fields))}
 	for _, f := range fields {
-		if !f.hasValue || f.value == nil || f.name == "Timestamp" {
+		if !f.hasValue || f.value.form == isNull || f.name == "Timestamp" {
 			continue
 		}
 		v, ok := f.parse()
@@ -68,34 +68,40 @@ func parseEntity(body []byte) (*entity, error) {
 	return &e, e.checkProperties()
 }
 
-// parseFields reads an object whose members are simple values. Metadata that
-// the service itself returns is left out.
-func parseFields(body []byte) ([]*field, error) {
+// few is how many fields are found without an index.
+const few = 16
+
+// parseFields reads an object whose members are simple values, into the space if
+// there is enough. Metadata that the service itself returns is left out.
+func parseFields(space []field, body []byte) ([]field, error) {
 	object, ok := openObject(body)
 	if !ok {
 		return nil, errInput
 	}
-	var fields []*field
-	seen := make(map[string]*field)
+	fields := space[:0]
+	index := make(map[string]int) // of fields after the first few
 	for object.more() {
 		text := object.name()
 		v, simple := object.value()
 		if !simple {
 			return nil, errInput
 		}
-		of, annotates := strings.CutSuffix(text, "@odata.type")
+		name, annotates := strings.CutSuffix(text, "@odata.type")
 		if !annotates && strings.HasPrefix(text, "odata.") {
 			continue
 		}
-		f := seen[of]
-		if f == nil {
-			f = &field{name: of}
-			seen[of] = f
-			fields = append(fields, f)
+		i, found := findField(fields, index, name)
+		if !found {
+			if i = len(fields); i >= few {
+				index[name] = i
+			}
+			fields = append(fields, field{name: name})
 		}
-		switch {
+		switch f := &fields[i]; {
+		case annotates && v.form == isText:
+			f.annotation = v.text
 		case annotates:
-			f.annotation, _ = v.(string)
+			f.annotation = ""
 		case f.hasValue:
 			return nil, rest.Fail(400, "DuplicatePropertiesSpecified", "A property is specified more than one time.")
 		default:
@@ -105,19 +111,25 @@ func parseFields(body []byte) ([]*field, error) {
 	return fields, nil
 }
 
+func findField(fields []field, index map[string]int, name string) (int, bool) {
+	for i := range min(len(fields), few) {
+		if fields[i].name == name {
+			return i, true
+		}
+	}
+	i, ok := index[name]
+	return i, ok
+}
+
 // parse returns the value of a field that is not null.
-func (f *field) parse() (value, bool) {
+func (f field) parse() (value, bool) {
 	if f.annotation == "" {
 		return f.infer()
 	}
-	text, isText := f.value.(string)
-	number, isNumber := f.value.(json.Number)
-	if isNumber {
-		text = number.String()
-	}
+	text, quoted := f.value.text, f.value.form == isText
 	switch k := kindOf(f.annotation); k {
 	case kindString:
-		return textValue(text), isText
+		return textValue(text), quoted
 	case kindInt32, kindInt64:
 		size := 64
 		if k == kindInt32 {
@@ -128,31 +140,29 @@ func (f *field) parse() (value, bool) {
 	case kindDouble:
 		return parseDouble(text)
 	case kindBoolean:
-		b, ok := f.value.(bool)
-		return boolValue(b), ok
+		return boolValue(f.value.yes), f.value.form == isBoolean
 	case kindDateTime:
 		t, ok := parseTicks(text)
-		return value{kind: k, bits: t}, ok && isText
+		return value{kind: k, bits: t}, ok && quoted
 	case kindGUID:
 		b, ok := parseGUID(text)
 		return value{kind: k, text: b}, ok
 	case kindBinary:
 		b, err := base64.StdEncoding.DecodeString(text)
-		return value{kind: k, text: string(b)}, err == nil && isText
+		return value{kind: k, text: string(b)}, err == nil && quoted
 	default:
 		return value{}, false
 	}
 }
 
 // infer returns the value of a field without annotation.
-func (f *field) infer() (value, bool) {
-	switch v := f.value.(type) {
-	case string:
-		return textValue(v), true
-	case bool:
-		return boolValue(v), true
+func (f field) infer() (value, bool) {
+	switch text := f.value.text; f.value.form {
+	case isText:
+		return textValue(text), true
+	case isBoolean:
+		return boolValue(f.value.yes), true
 	default:
-		text := v.(json.Number).String()
 		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 			return value{kind: kindInt32, bits: n}, true
 		}

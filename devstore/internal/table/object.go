@@ -1,27 +1,49 @@
 package table
 
 import (
-	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
+)
+
+// A scalar is a simple value in JSON.
+type scalar struct {
+	form form
+	text string // of a text or a number
+	yes  bool
+}
+
+// A form is what a scalar is.
+type form byte
+
+const (
+	isNull form = iota
+	isText
+	isNumber
+	isBoolean
 )
 
 // An object is a JSON object of which the members are still to be read. It is
 // known to be valid. The decoder of the standard library needs several times the
-// time for the small objects of a transaction.
-type object struct{ rest []byte }
+// time for the small objects of a transaction. What is read shares the memory of
+// the object.
+type object struct{ rest string }
 
 // openObject returns the object in a body that has nothing else.
 func openObject(body []byte) (object, bool) {
 	if !json.Valid(body) {
 		return object{}, false
 	}
-	o := object{body}
+	o := object{string(body)}
 	return o, o.take('{')
 }
 
 // skip goes to the next byte that is no space.
-func (o *object) skip() { o.rest = bytes.TrimLeft(o.rest, " \t\r\n") }
+func (o *object) skip() {
+	for o.rest != "" && (o.rest[0] == ' ' || o.rest[0] == '\t' || o.rest[0] == '\r' || o.rest[0] == '\n') {
+		o.rest = o.rest[1:]
+	}
+}
 
 // take goes behind a byte if it is next.
 func (o *object) take(c byte) bool {
@@ -56,32 +78,32 @@ func (o *object) text() string {
 	}
 	raw := o.rest[:end+1]
 	o.rest = o.rest[end+1:]
-	if plain && utf8.Valid(raw) {
-		return string(raw[1:end])
+	if plain && utf8.ValidString(raw) {
+		return raw[1:end]
 	}
 	var text string
-	_ = json.Unmarshal(raw, &text) // it is valid
+	_ = json.Unmarshal([]byte(raw), &text) // it is valid
 	return text
 }
 
-// value reads the value that is next as [json.Decoder.Token] does. It reports
-// false for one that is not simple.
-func (o *object) value() (any, bool) {
+// value reads the value that is next. It reports false for one that is not
+// simple.
+func (o *object) value() (scalar, bool) {
 	o.skip()
 	switch o.rest[0] {
 	case '{', '[':
-		return nil, false
+		return scalar{}, false
 	case '"':
-		return o.text(), true
+		return scalar{form: isText, text: o.text()}, true
 	}
-	end := bytes.IndexAny(o.rest, ",} \t\r\n")
-	raw := string(o.rest[:end])
+	end := strings.IndexAny(o.rest, ",} \t\r\n")
+	raw := o.rest[:end]
 	o.rest = o.rest[end:]
 	switch raw {
 	case "null":
-		return nil, true
+		return scalar{}, true
 	case "true", "false":
-		return raw == "true", true
+		return scalar{form: isBoolean, yes: raw == "true"}, true
 	}
-	return json.Number(raw), true
+	return scalar{form: isNumber, text: raw}, true
 }

@@ -34,9 +34,23 @@ func membersOf(body []byte) (members []any, ok bool) {
 		if !simple {
 			return nil, false
 		}
-		members = append(members, v)
+		members = append(members, tokenOf(v))
 	}
 	return members, true
+}
+
+// tokenOf returns a scalar as [json.Decoder.Token] does.
+func tokenOf(s scalar) any {
+	switch s.form {
+	case isText:
+		return s.text
+	case isNumber:
+		return json.Number(s.text)
+	case isBoolean:
+		return s.yes
+	default:
+		return nil
+	}
 }
 
 func membersByDecoder(body []byte) (members []any, ok bool) {

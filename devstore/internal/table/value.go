@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"kennel/devstore/internal/rest"
 )
@@ -161,11 +162,23 @@ func (v value) size() int {
 
 // units returns the length of a text in UTF-16, in which Azure stores it.
 func units(s string) int {
+	if ascii(s) {
+		return len(s)
+	}
 	n := 0
 	for _, r := range s {
 		n += max(utf16.RuneLen(r), 1)
 	}
 	return n
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // promote returns a literal as the type of the property with which it is
