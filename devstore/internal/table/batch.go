@@ -3,13 +3,13 @@ package table
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,26 +31,26 @@ func (s *Service) batch(r *rest.Request, _ address) (*rest.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	response := newResponse(r.ID)
+	response := newResponse(r.ID, !query, len(parts))
 	if query {
 		answer, err := s.batchQuery(parts[0].request)
 		if err != nil {
 			answer = refusal(failure(err), parts[0].request)
 		}
 		response.add(answer, parts[0].id)
-		return response.answer(false), nil
+		return response.answer(), nil
 	}
 	answers, failed, err := s.transact(r, parts)
 	if err != nil {
 		e := *failure(err)
 		e.Message = strconv.Itoa(failed) + ":" + e.Message
 		response.add(refusal(&e, r), parts[failed].id)
-		return response.answer(true), nil
+		return response.answer(), nil
 	}
 	for i, answer := range answers {
 		response.add(answer, parts[i].id)
 	}
-	return response.answer(true), nil
+	return response.answer(), nil
 }
 
 // refusal returns the answer to an operation that fails.
@@ -131,7 +131,7 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 		return nil, 0, errTableNotFound
 	}
 	changes := make([]change, len(writes))
-	record := newRecord(changeRows, r.Account, t.name)
+	record := slices.Grow(newRecord(changeRows, r.Account, t.name), len(r.Body)/2) // what is around a row in the body is as long
 	for i, w := range writes {
 		if changes[i], err = w.decide(t, s.stamp(r)); err != nil {
 			return nil, i, err
@@ -139,9 +139,10 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 		record = changes[i].appendTo(record, t.names)
 	}
 	s.log.Append(record)
+	answers = make([]*rest.Answer, len(writes))
 	for i, c := range changes {
 		t.change(c)
-		answers = append(answers, writes[i].answer(parts[i].request, formats[i], t, c))
+		answers[i] = writes[i].answer(parts[i].request, formats[i], t, c)
 	}
 	return answers, 0, nil
 }
@@ -300,49 +301,50 @@ func subrequest(r *rest.Request, method string, address *url.URL, header http.He
 
 // A response is the answer to a batch while it is written.
 type response struct {
-	outer, inner string // boundaries
-	parts        [][]byte
+	outer, inner string // boundaries; there is no inner one without a change set
+	body         bytes.Buffer
 }
 
-func newResponse(id string) *response {
-	return &response{outer: "batchresponse_" + id, inner: "changesetresponse_" + id}
+// newResponse returns one with room for the answers to some operations.
+func newResponse(id string, changeSet bool, operations int) *response {
+	s := &response{outer: "batchresponse_" + id}
+	s.body.Grow(512 * (operations + 1))
+	s.write("--", s.outer, "\r\n")
+	if changeSet {
+		s.inner = "changesetresponse_" + id
+		s.write("Content-Type: multipart/mixed; boundary=", s.inner, "\r\n\r\n")
+	}
+	return s
+}
+
+func (s *response) write(texts ...string) {
+	for _, text := range texts {
+		s.body.WriteString(text)
+	}
 }
 
 // add adds the answer to one operation.
 func (s *response) add(a *rest.Answer, id string) {
-	var b bytes.Buffer
-	b.Grow(512 + len(a.Body))
-	fmt.Fprintf(&b, "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.Status, http.StatusText(a.Status))
-	if id != "" {
-		fmt.Fprintf(&b, "Content-ID: %s\r\n", id)
+	if s.inner != "" {
+		s.write("--", s.inner, "\r\n")
 	}
-	_ = a.Header.Write(&b) // writes to memory do not fail
-	b.WriteString("\r\n")
-	b.Write(a.Body)
-	b.WriteString("\r\n")
-	s.parts = append(s.parts, b.Bytes())
+	s.write("Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
+	s.write("HTTP/1.1 ", strconv.Itoa(a.Status), " ", http.StatusText(a.Status), "\r\n")
+	if id != "" {
+		s.write("Content-ID: ", id, "\r\n")
+	}
+	_ = a.Header.Write(&s.body) // writes to memory do not fail
+	s.write("\r\n")
+	s.body.Write(a.Body)
+	s.write("\r\n")
 }
 
 // answer returns the whole answer. Its status is not that of an operation.
-func (s *response) answer(changeSet bool) *rest.Answer {
-	var b bytes.Buffer
-	size := 500
-	for _, part := range s.parts {
-		size += 100 + len(part)
+func (s *response) answer() *rest.Answer {
+	if s.inner != "" {
+		s.write("--", s.inner, "--\r\n")
 	}
-	b.Grow(size)
-	fmt.Fprintf(&b, "--%s\r\n", s.outer)
-	if changeSet {
-		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%s\r\n\r\n", s.inner)
-		for _, part := range s.parts {
-			fmt.Fprintf(&b, "--%s\r\n%s", s.inner, part)
-		}
-		fmt.Fprintf(&b, "--%s--\r\n", s.inner)
-	} else {
-		b.Write(s.parts[0])
-	}
-	fmt.Fprintf(&b, "--%s--\r\n", s.outer)
+	s.write("--", s.outer, "--\r\n")
 	return rest.Reply(202, "Cache-Control", "no-cache", "X-Content-Type-Options", "nosniff").
-		With("multipart/mixed; boundary="+s.outer, b.Bytes())
+		With("multipart/mixed; boundary="+s.outer, s.body.Bytes())
 }

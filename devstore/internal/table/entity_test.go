@@ -109,6 +109,8 @@ func TestInvalidEntities(t *testing.T) {
 		{"before 1601", `,"A":"1600-12-31T23:59:59Z","A@odata.type":"Edm.DateTime"`, "OutOfRangeInput"},
 		{"1601", `,"A":"1601-01-01T00:00:00Z","A@odata.type":"Edm.DateTime"`, ""},
 		{"twice", `,"A":1,"A":2`, "DuplicatePropertiesSpecified"},
+		{"twice, after many", properties(30) + `,"P29":2`, "DuplicatePropertiesSpecified"},
+		{"no long, after many", properties(30) + `,"P29@odata.type":"Edm.Boolean"`, "InvalidInput"},
 		{"case differs", `,"A":1,"a":2`, ""},
 		{"hyphen", `,"A-B":1`, "PropertyNameInvalid"},
 		{"digit", `,"1A":1`, "PropertyNameInvalid"},
@@ -311,8 +313,8 @@ func TestMemory(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	for _, text := range []string{"1601-01-01T00:00:00Z", "1969-12-31T23:59:59.9999999Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59.9999999Z", "2026-01-02T03:04:05.12Z"} {
-		if n, ok := parseTicks(text); !ok || formatTicks(n) != text {
-			t.Errorf("%s became %s", text, formatTicks(n))
+		if n, ok := parseTicks(text); !ok || string(appendTicks(nil, n)) != text {
+			t.Errorf("%s became %s", text, string(appendTicks(nil, n)))
 		}
 		at, _ := time.Parse(time.RFC3339Nano, text)
 		if n, _ := parseTicks(text); !timeOf(n).Equal(at) {

@@ -84,7 +84,7 @@ func TestLog(t *testing.T) {
 	b.now = b.now.Add(-time.Hour)
 	before, _ := parseETag(last)
 	if after, _ := parseETag(b.put("p", "last", "").Header.Get("ETag")); after <= before {
-		t.Errorf("the version went from %s to %s", formatTicks(before), formatTicks(after))
+		t.Errorf("the version went from %s to %s", timeOf(before), timeOf(after))
 	}
 	a.must(204, "", a.do("DELETE", "blogs(PartitionKey='p',RowKey='last')", "", "If-Match", "*"))
 	snapshot = &recorder{}
@@ -94,7 +94,7 @@ func TestLog(t *testing.T) {
 	b = rebuild(t, snapshot.records)
 	b.now = b.now.Add(-time.Hour)
 	if after, _ := parseETag(b.put("p", "last", "").Header.Get("ETag")); after <= before {
-		t.Errorf("the version went from %s to %s in a snapshot", formatTicks(before), formatTicks(after))
+		t.Errorf("the version went from %s to %s in a snapshot", timeOf(before), timeOf(after))
 	}
 
 	a.service.Reset()

@@ -206,7 +206,16 @@ func (r row) merge(d *dictionary, set []property) []property {
 
 // etag returns the version of a row that changed at this time.
 func etag(stamp int64) string {
-	return `W/"datetime'` + strings.ReplaceAll(formatTicks(stamp), ":", "%3A") + `'"`
+	var time, tag [64]byte
+	b := append(tag[:0], `W/"datetime'`...)
+	for _, c := range appendTicks(time[:0], stamp) {
+		if c == ':' {
+			b = append(b, "%3A"...)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(append(b, `'"`...))
 }
 
 // parseETag returns the time of a version.

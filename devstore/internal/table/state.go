@@ -101,7 +101,11 @@ func (c change) appendTo(b []byte, d *dictionary) []byte {
 	if c.row == "" {
 		return appendTexts(b, deleteRow, c.key)
 	}
-	return appendTexts(b, putRow, string(c.row.appendTo(nil, d)))
+	b = appendTexts(b, putRow)
+	start := len(b)
+	b = c.row.appendTo(b, d)
+	var length [binary.MaxVarintLen64]byte
+	return slices.Insert(b, start, binary.AppendUvarint(length[:0], uint64(len(b)-start))...)
 }
 
 func (t *table) change(c change) {

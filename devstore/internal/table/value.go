@@ -239,7 +239,7 @@ func (v value) appendJSON(b []byte) []byte {
 		return strconv.AppendBool(b, v.bits != 0)
 	case kindDateTime:
 		b = append(b, '"')
-		b = append(b, formatTicks(v.bits)...)
+		b = appendTicks(b, v.bits)
 		return append(b, '"')
 	case kindGUID:
 		b = append(b, '"')
@@ -309,8 +309,8 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(seconds, rest*100).UTC()
 }
 
-func formatTicks(ticks int64) string {
-	return timeOf(ticks).Format("2006-01-02T15:04:05.9999999Z")
+func appendTicks(b []byte, ticks int64) []byte {
+	return timeOf(ticks).AppendFormat(b, "2006-01-02T15:04:05.9999999Z")
 }
 
 // parseTicks parses a time. One without a zone is in UTC.
