@@ -50,13 +50,14 @@ func parseAddress(path string) (address, error) {
 		return address{table: name}, nil
 	default:
 		a := address{table: name, entity: true}
-		return a, a.parseKeys(arguments)
+		err := a.parseKeys(arguments)
+		return a, err
 	}
 }
 
 // parseKeys parses PartitionKey='…',RowKey='…', in any order.
 func (a *address) parseKeys(arguments string) error {
-	keys := make(map[string]string, 2)
+	var hasPartition, hasRow bool
 	for arguments != "" {
 		name, quoted, ok := strings.Cut(arguments, "=")
 		if !ok {
@@ -71,13 +72,17 @@ func (a *address) parseKeys(arguments string) error {
 				return errQuery
 			}
 		}
-		keys[strings.TrimSpace(name)] = text
+		switch strings.TrimSpace(name) {
+		case "PartitionKey":
+			a.partition, hasPartition = text, true
+		case "RowKey":
+			a.row, hasRow = text, true
+		default:
+			return errQuery
+		}
 		arguments = after
 	}
-	var hasPartition, hasRow bool
-	a.partition, hasPartition = keys["PartitionKey"]
-	a.row, hasRow = keys["RowKey"]
-	if !hasPartition || !hasRow || len(keys) != 2 {
+	if !hasPartition || !hasRow {
 		return errQuery
 	}
 	if strings.ContainsAny(a.partition+a.row, `/\`) {

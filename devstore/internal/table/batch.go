@@ -1,13 +1,9 @@
 package table
 
 import (
-	"bufio"
 	"bytes"
-	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -33,7 +29,7 @@ func (s *Service) batch(r *rest.Request, _ address) (*rest.Answer, error) {
 	}
 	response := newResponse(r.ID, !query, len(parts))
 	if query {
-		answer, err := s.batchQuery(parts[0].request)
+		answer, err := s.batchQuery(r, parts[0].request)
 		if err != nil {
 			answer = refusal(failure(err), parts[0].request)
 		}
@@ -64,21 +60,21 @@ func refusal(e *rest.Error, r *rest.Request) *rest.Answer {
 // failure returns the error of an operation. All of them are of this type.
 func failure(err error) *rest.Error { return err.(*rest.Error) }
 
-func (s *Service) batchQuery(r *rest.Request) (*rest.Answer, error) {
-	p, err := s.planPart(r)
+func (s *Service) batchQuery(r, inner *rest.Request) (*rest.Answer, error) {
+	p, err := s.planPart(r, inner)
 	if err != nil {
 		return nil, err
 	}
 	if p.verb != noWrite {
 		return nil, errInput
 	}
-	return p.operation.Run(r)
+	return p.operation.Run(inner)
 }
 
-// planPart returns what an operation of a batch asks for. It must be about
+// planPart returns what an operation of the batch r asks for. It must be about
 // entities, and its caller must be allowed to do it.
-func (s *Service) planPart(r *rest.Request) (plan, error) {
-	p, err := s.plan(r)
+func (s *Service) planPart(r, inner *rest.Request) (plan, error) {
+	p, err := s.plan(inner)
 	if err != nil {
 		return plan{}, err
 	}
@@ -104,9 +100,9 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 	}
 	writes := make([]*write, len(parts))
 	formats := make([]format, len(parts))
-	var table string
+	base, table := baseOf(r), ""
 	for i, part := range parts {
-		p, err := s.planPart(part.request)
+		p, err := s.planPart(r, part.request)
 		if err != nil {
 			return nil, i, err
 		}
@@ -114,7 +110,7 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 			return nil, i, errInput
 		}
 		table = p.address.table
-		if formats[i], err = formatOf(part.request); err != nil {
+		if formats[i], err = formatAt(base, part.request); err != nil {
 			return nil, i, err
 		}
 		if writes[i], err = parseWrite(part.request, p.verb, p.address); err != nil {
@@ -167,13 +163,12 @@ func checkDistinct(writes []*write) (int, error) {
 // readBatch reads the operations of a batch, and reports whether it is one query
 // outside of a change set. There is at least one operation.
 func readBatch(r *rest.Request) (parts []part, query bool, err error) {
-	reader := bufio.NewReader(nil)
 	outer, err := readMultipart(r.Header("Content-Type"), r.Body)
 	if err != nil || len(outer) != 1 {
 		return nil, false, errInput // Azure allows one change set or one query
 	}
-	if isHTTP(outer[0].header) {
-		p, err := readPart(r, outer[0], reader)
+	if isHTTP(outer[0]) {
+		p, err := readPart(r, outer[0])
 		if err != nil {
 			return nil, false, err
 		}
@@ -182,15 +177,16 @@ func readBatch(r *rest.Request) (parts []part, query bool, err error) {
 		}
 		return []part{p}, true, nil
 	}
-	inner, err := readMultipart(outer[0].header.Get("Content-Type"), outer[0].body)
+	inner, err := readMultipart(string(outer[0].kind), outer[0].body)
 	if err != nil || len(inner) == 0 {
 		return nil, false, errInput
 	}
+	parts = make([]part, 0, len(inner))
 	for _, section := range inner {
-		if !isHTTP(section.header) {
+		if !isHTTP(section) {
 			return nil, false, errInput
 		}
-		p, err := readPart(r, section, reader)
+		p, err := readPart(r, section)
 		if err != nil {
 			return nil, false, err
 		}
@@ -199,20 +195,13 @@ func readBatch(r *rest.Request) (parts []part, query bool, err error) {
 	return parts, false, nil
 }
 
-func isHTTP(h textproto.MIMEHeader) bool {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+func isHTTP(s section) bool {
+	if string(s.kind) == "application/http" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(string(s.kind))
 	return err == nil && kind == "application/http"
 }
-
-// A section is one piece of a multipart body.
-type section struct {
-	header textproto.MIMEHeader
-	body   []byte
-}
-
-// maxSections is a little more than any batch may have, so that one with too
-// many can be answered as such.
-const maxSections = maxOperations + 1
 
 func readMultipart(contentType string, body []byte) ([]section, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
@@ -223,38 +212,15 @@ func readMultipart(contentType string, body []byte) ([]section, error) {
 	if body = bytes.TrimRight(body, "\r\n"); bytes.HasSuffix(body, []byte("\n"+last)) {
 		body = append(body[:len(body):len(body)], "--"...) // some clients leave out the end, and Azure does not mind
 	}
-	reader := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
-	var sections []section
-	all := bytes.NewBuffer(make([]byte, 0, len(body)+bytes.MinRead)) // of which each section is a part
-	for len(sections) < maxSections {
-		p, err := reader.NextRawPart()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		start := all.Len()
-		if _, err := all.ReadFrom(p); err != nil {
-			return nil, err
-		}
-		sections = append(sections, section{p.Header, all.Bytes()[start:all.Len():all.Len()]})
-	}
-	return sections, nil
+	return sectionsOf(body, parameters["boundary"])
 }
 
 // readPart reads the request in a section. Its body goes to the end of the
 // section if it has no length.
-func readPart(r *rest.Request, s section, reader *bufio.Reader) (part, error) {
-	left := bytes.NewReader(bytes.TrimLeft(s.body, "\r\n"))
-	reader.Reset(left)
-	text := textproto.NewReader(reader)
-	line, err := text.ReadLine()
-	if err != nil {
-		return part{}, errInput
-	}
-	method, line, _ := strings.Cut(line, " ")
-	target, protocol, ok := strings.Cut(line, " ")
+func readPart(r *rest.Request, s section) (part, error) {
+	line, body := cutLine(bytes.TrimLeft(s.body, "\r\n"))
+	method, text, _ := strings.Cut(string(line), " ")
+	target, protocol, ok := strings.Cut(text, " ")
 	if !ok || method == "" || !strings.HasPrefix(protocol, "HTTP/1.") {
 		return part{}, errInput
 	}
@@ -262,19 +228,20 @@ func readPart(r *rest.Request, s section, reader *bufio.Reader) (part, error) {
 	if err != nil {
 		return part{}, errInput
 	}
-	header, err := text.ReadMIMEHeader()
-	if err != nil && err != io.EOF {
-		return part{}, errInput
+	header, body, err := readHeader(body)
+	if err != nil {
+		return part{}, err
 	}
-	body := s.body[len(s.body)-left.Len()-reader.Buffered():]
-	if n, err := strconv.Atoi(header.Get("Content-Length")); err == nil && n >= 0 && n < len(body) {
-		body = body[:n]
+	if length := header.Get("Content-Length"); length != "" {
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n < len(body) {
+			body = body[:n]
+		}
 	}
 	id := header.Get("Content-Id")
 	if id == "" {
-		id = s.header.Get("Content-Id")
+		id = string(s.id)
 	}
-	return part{subrequest(r, method, address, http.Header(header), body), id}, nil
+	return part{subrequest(r, method, address, header, body), id}, nil
 }
 
 // subrequest returns a request within a batch. Its address may be that of the
@@ -284,17 +251,16 @@ func subrequest(r *rest.Request, method string, address *url.URL, header http.He
 	path, ok := strings.CutPrefix(address.EscapedPath(), prefix)
 	if !ok {
 		path = strings.TrimPrefix(path, "/")
-	}
-	within := *address
-	within.Path, within.RawPath = prefix+path, prefix+path
-	if unescaped, err := url.PathUnescape(prefix + path); err == nil {
-		within.Path = unescaped
+		address.Path, address.RawPath = prefix+path, prefix+path
+		if unescaped, err := url.PathUnescape(prefix + path); err == nil {
+			address.Path = unescaped
+		}
 	}
 	query, _ := url.ParseQuery(strings.ReplaceAll(address.RawQuery, ";", "%3B")) // wrong pairs are left out
-	query.Set("tn", r.Query.Get("tn"))
-	inner := &http.Request{Method: method, URL: &within, Header: header, Host: r.HTTP.Host, TLS: r.HTTP.TLS}
+	inner := r.HTTP.WithContext(r.Context())
+	inner.Method, inner.URL, inner.Header, inner.Body = method, address, header, nil
 	return &rest.Request{
-		HTTP: inner.WithContext(r.Context()), Account: r.Account, Path: path, Query: query,
+		HTTP: inner, Account: r.Account, Path: path, Query: query,
 		Body: body, Now: r.Now, ID: r.ID, Grant: r.Grant,
 	}
 }

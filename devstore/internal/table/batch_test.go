@@ -8,6 +8,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func readAnswers(t *testing.T, answer *rest.Answer) (answers []*http.Response) {
 	if err != nil || len(sections) != 1 {
 		t.Fatalf("%d parts, %v: %s", len(sections), err, answer.Body)
 	}
-	if !isHTTP(sections[0].header) {
+	if sections[0].header.Get("Content-Type") != "application/http" {
 		if sections, err = split(sections[0].header.Get("Content-Type"), sections[0].body); err != nil {
 			t.Fatalf("%v: %s", err, answer.Body)
 		}
@@ -60,7 +61,13 @@ func readAnswers(t *testing.T, answer *rest.Answer) (answers []*http.Response) {
 	return answers
 }
 
-func split(contentType string, body []byte) (sections []section, err error) {
+// A standardSection is one that the standard library read.
+type standardSection struct {
+	header textproto.MIMEHeader
+	body   []byte
+}
+
+func split(contentType string, body []byte) (sections []standardSection, err error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return nil, err
@@ -78,7 +85,7 @@ func split(contentType string, body []byte) (sections []section, err error) {
 		if err != nil {
 			return nil, err
 		}
-		sections = append(sections, section{p.Header, data})
+		sections = append(sections, standardSection{p.Header, data})
 	}
 }
 

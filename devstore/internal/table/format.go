@@ -28,8 +28,11 @@ type format struct {
 
 // formatOf returns the format that a caller accepts. Its parameter counts more
 // than its header.
-func formatOf(r *rest.Request) (format, error) {
-	f := format{base: baseOf(r), account: r.Account}
+func formatOf(r *rest.Request) (format, error) { return formatAt(baseOf(r), r) }
+
+// formatAt returns that of a request to an account at an address.
+func formatAt(base string, r *rest.Request) (format, error) {
+	f := format{base: base, account: r.Account}
 	accept := r.Query.Get("$format")
 	if accept == "" {
 		accept = r.Header("Accept")

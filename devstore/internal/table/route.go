@@ -119,7 +119,7 @@ func (s *Service) planEntity(p *plan, r *rest.Request, method string) {
 // methodOf returns the method of a request, which callers behind some proxies
 // send in a header.
 func methodOf(r *http.Request) (string, error) {
-	switch values := r.Header.Values("X-HTTP-Method"); {
+	switch values := r.Header["X-Http-Method"]; {
 	case len(values) == 0:
 		return r.Method, nil
 	case len(values) > 1:
