@@ -1,9 +1,9 @@
 package instances
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,7 +21,8 @@ var SequenceSection = List("sequences", &Items[Sequence]{
 })
 
 // Sequence is the share of a process in a sequence of order numbers. The names
-// of its members are short, because a process may use many sequences.
+// of its members are short, because a process may use many sequences. Its texts
+// may be parts of the whole list, so a reader that keeps one clones it.
 type Sequence struct {
 	Name        string    `json:"name"`
 	Issued      int64     `json:"n,omitempty"` // since the process began to use it
@@ -52,135 +53,147 @@ func (s Sequence) Seconds() (float64, bool) {
 // exactly the form that list writes are decoded here, and all others, as those
 // with an escape, by encoding/json.
 func parseSequences(text []byte) (all []Sequence, err error) {
-	if all, ok := plainSequences(text); ok {
+	if all, ok := plainSequences(string(text)); ok {
 		return all, nil
 	}
 	err = json.Unmarshal(text, &all)
 	return all, err
 }
 
-// plainSequences reports whether it could decode a list.
-func plainSequences(text []byte) ([]Sequence, bool) {
-	if string(text) == "[]" {
+// plainSequences reports whether it could decode a list. The texts of its items
+// are parts of it, because to copy each of them takes as long as to decode it.
+func plainSequences(text string) ([]Sequence, bool) {
+	if text == "[]" {
 		return []Sequence{}, true
 	}
-	all := make([]Sequence, 0, bytes.Count(text, []byte("},{"))+1)
-	rest, ok := bytes.CutPrefix(text, []byte("["))
+	all := make([]Sequence, 0, strings.Count(text, "},{")+1)
+	rest, ok := strings.CutPrefix(text, "[")
 	for ok {
 		all = append(all, Sequence{})
-		if rest, ok = all[len(all)-1].plain(rest); !ok || len(rest) == 0 {
+		if rest, ok = all[len(all)-1].plain(rest); !ok || rest == "" {
 			break
 		}
-		if string(rest) == "]" {
+		if rest == "]" {
 			return all, true
 		}
-		rest, ok = bytes.CutPrefix(rest, []byte(","))
+		rest, ok = strings.CutPrefix(rest, ",")
 	}
 	return nil, false
 }
 
 // plain decodes the object at the beginning of a text, and returns the rest.
-func (s *Sequence) plain(text []byte) (rest []byte, ok bool) {
-	rest, ok = bytes.CutPrefix(text, []byte("{"))
+func (s *Sequence) plain(text string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(text, "{")
 	for ok {
-		var name, value []byte
-		if name, rest, ok = cutPlain(rest); !ok || len(rest) < 2 || rest[0] != ':' {
-			return nil, false
+		var name string
+		if name, rest, ok = cutPlain(rest); !ok || rest == "" || rest[0] != ':' {
+			return "", false
 		}
-		quoted := rest[1] == '"'
-		if quoted {
-			value, rest, ok = cutPlain(rest[1:])
-		} else {
-			value, rest, ok = cutNumber(rest[1:])
-		}
-		if !ok || len(rest) == 0 || !s.set(string(name), string(value), quoted) {
-			return nil, false
+		if rest, ok = s.setPlain(name, rest[1:]); !ok || rest == "" {
+			return "", false
 		}
 		if rest[0] == '}' {
 			return rest[1:], true
 		}
-		rest, ok = bytes.CutPrefix(rest, []byte(","))
+		rest, ok = strings.CutPrefix(rest, ",")
 	}
-	return nil, false
+	return "", false
 }
 
-// set sets a member, and reports whether it is one with such a value.
-func (s *Sequence) set(name, value string, quoted bool) bool {
-	if quoted {
-		switch name {
-		case "name":
-			s.Name = value
-		case "w":
-			s.Writer = value
-		case "error":
-			s.LastError = value
-		case "at":
-			return s.LastErrorAt.UnmarshalText([]byte(value)) == nil
-		default:
-			return false
-		}
-		return true
-	}
-	var number *int64
+// setPlain sets a member to the value at the beginning of a text, and returns the
+// rest. It reports whether there is such a member, with such a value.
+func (s *Sequence) setPlain(name, text string) (rest string, ok bool) {
 	switch name {
+	case "name":
+		s.Name, rest, ok = cutPlain(text)
+	case "w":
+		s.Writer, rest, ok = cutPlain(text)
+	case "error":
+		s.LastError, rest, ok = cutPlain(text)
+	case "at":
+		var at string
+		at, rest, ok = cutPlain(text)
+		ok = ok && s.LastErrorAt.UnmarshalText([]byte(at)) == nil
 	case "n":
-		number = &s.Issued
+		s.Issued, rest, ok = cutInteger(text)
 	case "has":
-		number = &s.Available
+		s.Available, rest, ok = cutInteger(text)
 	case "top":
-		number = &s.Highest
+		s.Highest, rest, ok = cutInteger(text)
 	case "s":
-		number = &s.Serial
+		s.Serial, rest, ok = cutInteger(text)
 	case "from":
-		number = &s.From
+		s.From, rest, ok = cutInteger(text)
 	case "end":
-		number = &s.End
+		s.End, rest, ok = cutInteger(text)
 	case "used":
-		number = &s.Used
+		s.Used, rest, ok = cutInteger(text)
 	case "lost":
-		number = &s.Lost
+		s.Lost, rest, ok = cutInteger(text)
 	case "rate":
-		var err error
-		s.PerSecond, err = strconv.ParseFloat(value, 64)
-		return err == nil
-	default:
-		return false
+		s.PerSecond, rest, ok = cutDecimal(text)
 	}
-	var err error
-	*number, err = strconv.ParseInt(value, 10, 64)
-	return err == nil
+	return rest, ok
 }
 
 // cutPlain cuts a string of visible ASCII characters without escapes.
-func cutPlain(text []byte) (value, rest []byte, ok bool) {
-	if len(text) == 0 || text[0] != '"' {
-		return nil, nil, false
+func cutPlain(text string) (value, rest string, ok bool) {
+	if text == "" || text[0] != '"' {
+		return "", "", false
 	}
-	for i, b := range text[1:] {
-		switch {
+	for i := 1; i < len(text); i++ {
+		switch b := text[i]; {
 		case b == '"':
-			return text[1 : 1+i], text[2+i:], true
+			return text[1:i], text[i+1:], true
 		case b == '\\' || b < ' ' || b > '~':
-			return nil, nil, false
+			return "", "", false
 		}
 	}
-	return nil, nil, false
+	return "", "", false
 }
 
-// cutNumber cuts a number without an exponent.
-func cutNumber(text []byte) (value, rest []byte, ok bool) {
-	isDigit := func(b byte) bool { return '0' <= b && b <= '9' }
-	n := bytes.IndexFunc(text, func(r rune) bool { return r != '-' && r != '.' && (r < '0' || r > '9') })
-	if n < 1 {
-		return nil, nil, false
+// cutInteger cuts a whole number of up to 18 digits, which is within an int64.
+// What follows it cannot continue a number: the caller expects a comma or brace.
+func cutInteger(text string) (n int64, rest string, ok bool) {
+	digits, isNegative := strings.CutPrefix(text, "-")
+	i := countDigits(digits)
+	if i == 0 || i > 18 || i > 1 && digits[0] == '0' {
+		return 0, "", false
 	}
-	digits := bytes.TrimPrefix(text[:n], []byte("-"))
-	whole, fraction, broken := bytes.Cut(digits, []byte("."))
-	switch {
-	case len(whole) == 0 || len(whole) > 1 && whole[0] == '0' || broken && len(fraction) == 0:
-		return nil, nil, false
-	case bytes.ContainsFunc(whole, func(r rune) bool { return !isDigit(byte(r)) }), bytes.ContainsFunc(fraction, func(r rune) bool { return !isDigit(byte(r)) }):
-		return nil, nil, false
+	for _, b := range []byte(digits[:i]) {
+		n = 10*n + int64(b-'0')
 	}
-	return text[:n], text[n:], true
+	if isNegative {
+		n = -n
+	}
+	return n, digits[i:], true
+}
+
+// cutDecimal cuts a number without an exponent.
+func cutDecimal(text string) (x float64, rest string, ok bool) {
+	digits := strings.TrimPrefix(text, "-")
+	i := countDigits(digits)
+	if i == 0 || i > 1 && digits[0] == '0' {
+		return 0, "", false
+	}
+	rest = digits[i:]
+	if fraction, ok := strings.CutPrefix(rest, "."); ok {
+		i := countDigits(fraction)
+		if i == 0 {
+			return 0, "", false
+		}
+		rest = fraction[i:]
+	}
+	x, err := strconv.ParseFloat(text[:len(text)-len(rest)], 64)
+	return x, rest, err == nil
+}
+
+// countDigits returns how many digits a text begins with.
+func countDigits(text string) int {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return i
+		}
+	}
+	return len(text)
 }

@@ -13,7 +13,7 @@ import (
 // compareSequences fails if plainSequences decodes a text, and not as
 // encoding/json does.
 func compareSequences(t *testing.T, text string) {
-	got, ok := plainSequences([]byte(text))
+	got, ok := plainSequences(text)
 	if !ok {
 		return
 	}
@@ -39,7 +39,7 @@ func TestPlainSequences(t *testing.T) {
 	}
 	for n := range len(all) + 1 {
 		text := list(all[:n])
-		if got, ok := plainSequences([]byte(text)); !ok || cmp.Diff(all[:n], got) != "" {
+		if got, ok := plainSequences(text); !ok || cmp.Diff(all[:n], got) != "" {
 			t.Errorf("%s: %v, %+v, want what was written", text, ok, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"kennel/ids"
 	"kennel/internal/api"
@@ -106,8 +107,10 @@ func reportedSequences(m *observe.Members, log *slog.Logger) func(context.Contex
 		all := make(map[string][]ids.Reported)
 		for _, i := range append(directory.Live, directory.Gone...) {
 			for _, s := range instances.SequenceSection.Of(i.Report) {
+				// They are kept, so they must not keep the report.
+				name, writer := strings.Clone(s.Name), strings.Clone(s.Writer)
 				end := cmp.Or(s.End, s.Highest+1)
-				all[s.Name] = append(all[s.Name], ids.Reported{Writer: s.Writer, Serial: s.Serial, From: s.From, End: end, Used: s.Used})
+				all[name] = append(all[name], ids.Reported{Writer: writer, Serial: s.Serial, From: s.From, End: end, Used: s.Used})
 			}
 		}
 		return all, nil
