@@ -241,7 +241,7 @@
 //   - One batch: internal/api/batches.go, work/internal/submit; later
 //     internal/parts/batchwork.go, work/internal/process, work/internal/collect.
 //   - One status: internal/observe/reader.go, internal/observe/view.go,
-//     internal/instances/directory.go; what it reads: internal/instances/self.go,
+//     internal/instances/reader.go; what it reads: internal/instances/self.go,
 //     internal/instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
 //     internal/customhandler/client.go, internal/customhandler/app.go,

@@ -243,7 +243,7 @@ func TestCheck(t *testing.T) {
 			checks, members := rows{memory.NewTable(nil), &counted}, rows{memory.NewTable(nil), &counted}
 			container := blobs{memory.NewContainer(nil), &counted}
 			read := func(ctx context.Context) (f scalecheck.Facts, err error) {
-				_, err = instances.Read(ctx, members)
+				_, err = new(instances.Reader).Read(ctx, members)
 				return f, err
 			}
 			ctx, stop := context.WithTimeout(t.Context(), hours*time.Hour)

@@ -49,31 +49,37 @@ func pack(list string) string {
 	return packedList + base64.RawStdEncoding.EncodeToString(packed.Bytes())
 }
 
-// unpack returns the list in a column.
-func unpack(column string) ([]byte, error) {
-	text, isPacked := strings.CutPrefix(column, packedList)
-	if !isPacked {
-		return []byte(column), nil
-	}
-	packed, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	unpacker := unpackers.Get().(io.Reader)
-	defer unpackers.Put(unpacker)
-	var list bytes.Buffer
-	list.Grow(maxColumn + bytes.MinRead)
-	if err = unpacker.(flate.Resetter).Reset(bytes.NewReader(packed), nil); err == nil {
-		_, err = list.ReadFrom(io.LimitReader(unpacker, maxColumn+1))
-	}
-	if err == nil && list.Len() > maxColumn {
-		err = errors.New("it is too long")
-	}
-	return list.Bytes(), err
+// An unpacker unpacks columns, one after the other. It is used again, because it
+// has 80 KB.
+type unpacker struct {
+	text, packed []byte
+	from         bytes.Reader
+	inflate      io.Reader
+	list         bytes.Buffer
 }
 
-// unpackers are used again, because each takes 40 KB.
-var unpackers = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+var unpackers = sync.Pool{New: func() any { return &unpacker{inflate: flate.NewReader(nil)} }}
+
+// unpack returns the list in a column. It holds until the next call.
+func (u *unpacker) unpack(column string) (list []byte, err error) {
+	text, isPacked := strings.CutPrefix(column, packedList)
+	u.text = append(u.text[:0], text...)
+	if !isPacked {
+		return u.text, nil
+	}
+	if u.packed, err = base64.RawStdEncoding.AppendDecode(u.packed[:0], u.text); err != nil {
+		return nil, err
+	}
+	u.from.Reset(u.packed)
+	u.list.Reset()
+	if err = u.inflate.(flate.Resetter).Reset(&u.from, nil); err == nil {
+		_, err = u.list.ReadFrom(io.LimitReader(u.inflate, maxColumn+1))
+	}
+	if err == nil && u.list.Len() > maxColumn {
+		err = errors.New("it is too long")
+	}
+	return u.list.Bytes(), err
+}
 
 // list returns the JSON of as many items as a column holds.
 func list[T any](items []T) string {

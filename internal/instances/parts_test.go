@@ -28,7 +28,7 @@ func TestPartsAreRead(t *testing.T) {
 				want.Problems = nil
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			d, err := Read(ctx, asked, part)
+			d, err := new(Reader).Read(ctx, asked, part)
 			cancel()
 			if err != nil || len(d.Live) != 1 {
 				t.Fatalf("%s: %+v, %v", part.column(), d, err)

@@ -1,6 +1,9 @@
 package instances
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const columnProblems = "problems"
 
@@ -17,7 +20,8 @@ type problemPart struct{}
 
 func (problemPart) column() string { return columnProblems }
 
-func (problemPart) read(r *Report, list []byte) (err error) {
-	r.Problems, err = problemList.decode(list)
-	return err
-}
+func (problemPart) isKept() bool { return true }
+
+func (problemPart) parse(list []byte) (fact, error) { return problemList.parse(list) }
+
+func (problemPart) add(r *Report, f fact) { r.Problems = slices.Clip(f.(factOf[[]Problem]).value) }

@@ -3,8 +3,8 @@
 // that must be true for the app reads all of them.
 //
 // [Self] makes the reports of a process, and a [Reporter] writes them to a row
-// of a table, twice a minute and when there is news. [Read] returns the reports
-// of the processes that still write theirs. Ages are judged by the store's clock
+// of a table, twice a minute and when there is news. A [Reader] returns the
+// reports of the processes that still write theirs. Ages are judged by the store's clock
 // alone, so that the clock of no process matters.
 //
 // A [Report] has what every process knows about itself: its identity, usage and
@@ -98,7 +98,9 @@ type Served struct {
 // [Section].
 type Part interface {
 	column() string
-	read(r *Report, list []byte) error // the list in the column
+	isKept() bool                    // by a [Reader], for its next calls
+	parse(list []byte) (fact, error) // of the list in the column, of which it keeps no part
+	add(r *Report, f fact)           // changes the facts of a report that has no copies
 }
 
 // rounded keeps three decimals, so that the number is short in JSON.

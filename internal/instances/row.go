@@ -3,6 +3,8 @@ package instances
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"time"
 
 	"kennel/internal/table"
 )
@@ -38,28 +40,74 @@ func row(r Report) (table.Row, error) {
 	return table.Row{Partition: partition, Key: r.Instance, Values: values}, nil
 }
 
-// parse returns the report in a row, with these parts. A section that the
-// process does not report has no column.
-func parse(row table.Row, parts []Part) (r Report, err error) {
+// A decoded row is a report, and the parts of it that were read. Reports share
+// what it has, so it is replaced and never changed.
+type decoded struct {
+	writtenAt time.Time
+	text      string // of the report
+	report    Report // without parts
+	parts     map[Part]fact
+}
+
+// decode returns a row without parts.
+func decode(row table.Row) (*decoded, error) {
 	if found := row.Values[columnFormat]; found != format {
-		return r, fmt.Errorf("the format is %.20q, not %q", found, format)
+		return nil, fmt.Errorf("the format is %.20q, not %q", found, format)
 	}
-	if err := json.Unmarshal([]byte(row.Values[columnReport]), &r); err != nil {
-		return r, fmt.Errorf("column %s: %w", columnReport, err)
+	d := &decoded{writtenAt: row.WrittenAt, text: row.Values[columnReport]}
+	if err := json.Unmarshal([]byte(d.text), &d.report); err != nil {
+		return nil, fmt.Errorf("column %s: %w", columnReport, err)
 	}
-	r.Instance = row.Key
+	d.report.Instance = row.Key
+	return d, nil
+}
+
+// is reports whether the row was decoded as it was written at this time, with
+// this report. A process writes all columns at once, and no two of its reports
+// are equal: each has the time when it was made.
+func (d *decoded) is(writtenAt time.Time, report string) bool {
+	return d != nil && d.writtenAt.Equal(writtenAt) && d.text == report
+}
+
+// with returns the report in a row, with these parts, and the row with these
+// beside those that were decoded before. A section that the process does not
+// report has no column.
+func (d *decoded) with(parts []Part, row table.Row, u *unpacker) (Report, *decoded, error) {
+	r, all := d.report, d
+	r.facts = make(map[string]fact, len(parts))
 	for _, part := range parts {
-		text, ok := row.Values[part.column()]
+		f, ok := d.parts[part]
 		if !ok {
-			continue
+			text, ok := row.Values[part.column()]
+			if !ok {
+				continue
+			}
+			list, err := u.unpack(text)
+			if err == nil {
+				f, err = part.parse(list)
+			}
+			if err != nil {
+				return r, nil, fmt.Errorf("column %s: %w", part.column(), err)
+			}
+			if part.isKept() {
+				if all == d {
+					all = d.and(nil)
+				}
+				all.parts[part] = f
+			}
 		}
-		list, err := unpack(text)
-		if err == nil {
-			err = part.read(&r, list)
-		}
-		if err != nil {
-			return r, fmt.Errorf("column %s: %w", part.column(), err)
-		}
+		part.add(&r, f)
 	}
-	return r, nil
+	return r, all, nil
+}
+
+// and returns the row with the parts of another one as well.
+func (d *decoded) and(other *decoded) *decoded {
+	all := *d
+	all.parts = make(map[Part]fact)
+	maps.Copy(all.parts, d.parts)
+	if other != nil {
+		maps.Copy(all.parts, other.parts)
+	}
+	return &all
 }

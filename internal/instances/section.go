@@ -23,6 +23,7 @@ type Section[T any] struct {
 	join   func(a, b T) T                 // what two parts of a program report
 	shift  func(T, time.Duration) T       // corrects all times
 	within func(r *Report, now, before T) // adds what happened within the window; nil: nothing
+	isLong bool                           // see Items.IsLong
 }
 
 // Items are the properties of the items of a section; nil and zero fields mean
@@ -32,6 +33,7 @@ type Items[Item any] struct {
 	Numbers func(*Item) []*float64       // of which a row has three decimals
 	Shift   func(*Item, time.Duration)   // corrects the times by the error of the clock of the process
 	Parse   func([]byte) ([]Item, error) // of the list in a column; default: by encoding/json
+	IsLong  bool                         // a [Reader] does not keep it, because all lists together may have tens of MB
 }
 
 // List returns a section of items, the most important ones first.
@@ -101,6 +103,7 @@ func newSection[T, Item any](name string, o *Items[Item], items func(T) []Item, 
 	return &Section[T]{
 		name:   name,
 		join:   join,
+		isLong: opt.IsLong,
 		encode: func(v T) string { return pack(list(opt.short(items(v)))) },
 		decode: func(list []byte) (v T, err error) {
 			var all []Item
@@ -118,7 +121,7 @@ func newSection[T, Item any](name string, o *Items[Item], items func(T) []Item, 
 			if opt.Shift == nil {
 				return v
 			}
-			all := items(v)
+			all := slices.Clone(items(v)) // v may be shared
 			for i := range all {
 				opt.Shift(&all[i], d)
 			}
@@ -181,14 +184,17 @@ func (s *Section[T]) Of(r Report) T {
 // column implements [Part].
 func (s *Section[T]) column() string { return s.name }
 
-// read implements [Part].
-func (s *Section[T]) read(r *Report, list []byte) error {
+// isKept implements [Part].
+func (s *Section[T]) isKept() bool { return !s.isLong }
+
+// parse implements [Part].
+func (s *Section[T]) parse(list []byte) (fact, error) {
 	value, err := s.decode(list)
-	if err == nil {
-		s.set(r, value)
-	}
-	return err
+	return factOf[T]{s, value}, err
 }
+
+// add implements [Part].
+func (s *Section[T]) add(r *Report, f fact) { r.facts[s.name] = f }
 
 type factOf[T any] struct {
 	*Section[T]

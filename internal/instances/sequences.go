@@ -17,7 +17,8 @@ var SequenceSection = List("sequences", &Items[Sequence]{
 			s.LastErrorAt = s.LastErrorAt.Add(d)
 		}
 	},
-	Parse: parseSequences,
+	Parse:  parseSequences,
+	IsLong: true,
 })
 
 // Sequence is the share of a process in a sequence of order numbers. The names

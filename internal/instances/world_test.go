@@ -71,7 +71,7 @@ func read(t *testing.T, rows table.Querier) Directory {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	d, err := Read(ctx, rows, all()...)
+	d, err := new(Reader).Read(ctx, rows, all()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,4 +123,14 @@ func putRow(t *testing.T, rows table.Store, written table.Row) {
 	if _, err := rows.Submit(ctx, table.Write{Verb: table.Upsert, Row: written}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// parse returns the report in a row, with these parts.
+func parse(row table.Row, parts []Part) (Report, error) {
+	d, err := decode(row)
+	if err != nil {
+		return Report{}, err
+	}
+	r, _, err := d.with(parts, row, unpackers.New().(*unpacker))
+	return r, err
 }

@@ -22,6 +22,7 @@ type Members struct {
 	Rows    table.Store // nil without tables: then this process knows only itself
 	sources []Source    // all of this process; set before it starts
 	Log     *slog.Logger
+	reader  instances.Reader
 
 	sampling  sync.Mutex // held while a status samples the queues
 	mu        sync.Mutex
@@ -106,7 +107,7 @@ func (m *Members) ReadTable(ctx context.Context, parts ...instances.Part) (insta
 	}
 	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
 	defer cancel()
-	directory, err := instances.Read(ctx, rows, parts...)
+	directory, err := m.reader.Read(ctx, rows, parts...)
 	if err != nil {
 		return directory, fmt.Errorf("read the instance table: %w", err)
 	}

@@ -119,7 +119,7 @@ func (s *StatusReader) observe(ctx context.Context, answer *Status) *view {
 			if s.Relays {
 				parts = append(parts, FailedOverSection, instances.BacklogSection)
 			}
-			v.directory, err = instances.Read(ctx, s.Members.Rows, parts...)
+			v.directory, err = s.Members.reader.Read(ctx, s.Members.Rows, parts...)
 			return err
 		}
 	}

@@ -276,7 +276,7 @@ func TestWorkerStops(t *testing.T) {
 		if status, reason := apptest.ProbeOf(t, f.probes, "GET", "/readyz"); status != 200 {
 			t.Errorf("readyz: %d %s, want 200", status, reason)
 		}
-		directory, err := instances.Read(t.Context(), f.rows)
+		directory, err := new(instances.Reader).Read(t.Context(), f.rows)
 		if err != nil || len(directory.Live) != 1 || directory.Live[0].Kind != instances.Worker {
 			t.Fatalf("instances %+v, %v, want a worker", directory, err)
 		}
@@ -293,7 +293,7 @@ func TestWorkerStops(t *testing.T) {
 		if d, err := f.channels.Deletion(t.Context(), "news", ""); err != nil || d.State != channels.Done {
 			t.Errorf("%+v, %v, want the deletion that had begun finished", d, err)
 		}
-		if directory, err := instances.Read(t.Context(), f.rows); err != nil || len(directory.Live) != 0 {
+		if directory, err := new(instances.Reader).Read(t.Context(), f.rows); err != nil || len(directory.Live) != 0 {
 			t.Errorf("instances %+v, %v, want none after the stop", directory, err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestWorkerHands(t *testing.T) {
 		var most int64
 		for range 300 {
 			time.Sleep(time.Second)
-			directory, err := instances.Read(t.Context(), f.rows, instances.RunningSection)
+			directory, err := new(instances.Reader).Read(t.Context(), f.rows, instances.RunningSection)
 			if err != nil {
 				t.Fatal(err)
 			}
