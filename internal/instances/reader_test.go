@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kennel/internal/memory"
 	"kennel/internal/table"
 )
@@ -97,7 +99,7 @@ func TestRowsAreDecodedOnce(t *testing.T) {
 // processes write, end and return, also with wrong clocks.
 func TestKeptRows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	parts := all()
+	parts := append(all(), HighestSection)
 	some := func() []Part {
 		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 		return slices.Clone(parts[:random.IntN(len(parts)+1)])
@@ -138,7 +140,7 @@ func TestKeptRows(t *testing.T) {
 			}
 			for n, want := range append(want.Live, want.Gone...) {
 				got := append(got.Live, got.Gone...)[n]
-				if diff := diff(want.Report, got.Report); diff != "" || want.SeenAt != got.SeenAt {
+				if diff := diff(want.Report, got.Report) + cmp.Diff(HighestSection.Of(want.Report), HighestSection.Of(got.Report)); diff != "" || want.SeenAt != got.SeenAt {
 					t.Fatalf("%d: a new reader (-), this reader (+):\n%s", i, diff)
 				}
 			}
@@ -146,8 +148,29 @@ func TestKeptRows(t *testing.T) {
 	})
 }
 
-// TestKeptMemory measures what a reader keeps of a large app for whose status
-// and metrics calls come all the time.
+// TestHighest: a digest has what the list has.
+func TestHighest(t *testing.T) {
+	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
+		want := full("p", 3)
+		put(t, rows, want)
+		put(t, rows, full("q", 0))
+		d := readBy(t, new(Reader), rows, HighestSection, SequenceSection)
+		for i, n := range []int{3, 0} {
+			sequences, highest := SequenceSection.Of(d.Live[i].Report), HighestSection.Of(d.Live[i].Report)
+			if len(sequences) != n || len(highest) != n {
+				t.Fatalf("%d sequences and %d in the digest, want %d", len(sequences), len(highest), n)
+			}
+			for i, s := range sequences {
+				if (highest[i] != Highest{s.Name, s.Highest}) {
+					t.Errorf("%+v, want that of %+v", highest[i], s)
+				}
+			}
+		}
+	})
+}
+
+// TestKeptMemory measures what a reader keeps of a large app whose status names
+// unusable sequences, and for which metrics are read as often.
 func TestKeptMemory(t *testing.T) {
 	const crowd, sequences = 500, 100
 	rows := memory.NewTable(nil)
@@ -164,6 +187,7 @@ func TestKeptMemory(t *testing.T) {
 	var r Reader
 	before := heap()
 	readBy(t, &r, rows, Problems, QueueSection, RunningSection)
+	readBy(t, &r, rows, HighestSection)
 	ofStatus := heap() - before
 	readBy(t, &r, rows, all()...)
 	ofAll := heap() - before

@@ -1,6 +1,7 @@
 package instances
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ type Section[T any] struct {
 	join   func(a, b T) T                 // what two parts of a program report
 	shift  func(T, time.Duration) T       // corrects all times
 	within func(r *Report, now, before T) // adds what happened within the window; nil: nothing
+	source string                         // of a digest: the name of the section with its list
 	isLong bool                           // see Items.IsLong
 }
 
@@ -130,6 +132,23 @@ func newSection[T, Item any](name string, o *Items[Item], items func(T) []Item, 
 	}
 }
 
+// digest returns a section with what some readers need of another one. No process
+// adds it to its report.
+func digest[T, D any](name string, of *Section[T], take func(T) D) *Section[D] {
+	return &Section[D]{
+		name:   name,
+		source: of.name,
+		decode: func(list []byte) (d D, err error) {
+			value, err := of.decode(list)
+			if err == nil {
+				d = take(value)
+			}
+			return d, err
+		},
+		shift: func(d D, _ time.Duration) D { return d },
+	}
+}
+
 // short returns as many items as a column may have, with short texts and
 // numbers.
 func (o *Items[Item]) short(all []Item) []Item {
@@ -182,7 +201,7 @@ func (s *Section[T]) Of(r Report) T {
 }
 
 // column implements [Part].
-func (s *Section[T]) column() string { return s.name }
+func (s *Section[T]) column() string { return cmp.Or(s.source, s.name) }
 
 // isKept implements [Part].
 func (s *Section[T]) isKept() bool { return !s.isLong }

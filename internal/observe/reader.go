@@ -70,16 +70,25 @@ func (s *StatusReader) addRepairs(ctx context.Context, own instances.Report, pro
 	}
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
-	directory, _ := s.Members.Read(ctx, instances.SequenceSection) // a failure is a problem of tables
+	directory, _ := s.Members.Read(ctx, instances.HighestSection) // a failure is a problem of tables
 	highest := make(map[string]int64)
-	add := func(r instances.Report) {
-		for _, used := range instances.SequenceSection.Of(r) {
-			highest[used.Name] = max(highest[used.Name], used.Highest)
+	for _, p := range problems {
+		if isUnusable(p) {
+			highest[p.Subject] = 0
 		}
 	}
-	add(own)
+	add := func(sequence string, number int64) {
+		if before, ok := highest[sequence]; ok && number > before {
+			highest[sequence] = number
+		}
+	}
+	for _, used := range instances.SequenceSection.Of(own) {
+		add(used.Name, used.Highest)
+	}
 	for _, i := range append(directory.Live, directory.Gone...) {
-		add(i.Report)
+		for _, used := range instances.HighestSection.Of(i.Report) {
+			add(used.Name, used.Number)
+		}
 	}
 	for i, p := range problems {
 		if isUnusable(p) && highest[p.Subject] > 0 {
