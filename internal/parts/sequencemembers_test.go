@@ -248,3 +248,46 @@ func TestNumbersBelowARow(t *testing.T) {
 		}
 	})
 }
+
+// TestRepairInStatus: the status names, for an unusable sequence, a number above
+// all that instances have reported, also one that was killed.
+func TestRepairInStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		m := newFakeApp(t, rows, false)
+		start := func(name string, highest int64) (kill context.CancelFunc) {
+			self := instances.NewSelf(instances.Process{Instance: name, Kind: instances.Functions, StartedAt: time.Now()}, func() []instances.Problem { return nil }, func(r *instances.Report) {
+				instances.SequenceSection.Add(r, []instances.Sequence{{Name: "bills", Highest: 9999}, {Name: "orders", Highest: highest}})
+			})
+			ctx, kill := contextOf(t)
+			go instances.NewReporter(self, rows, m.Log).Run(ctx)
+			return kill
+		}
+		start("a", 2000)
+		kill := start("b", 3000)
+		start("c", 1000)
+		time.Sleep(10 * time.Second)
+		m.has(instances.Problem{Code: instances.SequenceMissing, Subject: "orders", Since: time.Now(), Count: 1},
+			instances.Problem{Code: instances.SequenceCorrupt, Subject: "unknown", Since: time.Now(), Count: 1})
+		check := func(want int64) {
+			t.Helper()
+			help := make(map[string]string)
+			for _, p := range m.status(t).Problems {
+				help[p.Subject] = p.Help
+			}
+			if want := instances.Help(instances.SequenceMissing) + " " + observe.RepairOf("orders", want); help["orders"] != want {
+				t.Errorf("%q, want %q", help["orders"], want)
+			}
+			if want := instances.Help(instances.SequenceCorrupt); help["unknown"] != want {
+				t.Errorf("%q, want %q", help["unknown"], want)
+			}
+		}
+		check(3000)
+		kill()
+		time.Sleep(instances.LiveFor + time.Second)
+		check(3000)
+		start("d", 4000)
+		time.Sleep(10 * time.Second)
+		check(4000)
+	})
+}
