@@ -56,10 +56,11 @@ test: ## Run the tests that every change needs, with the race detector
 # writes it run once more with it.
 ON_STORAGE = ./internal/azure ./internal/app ./internal/parts ./internal/scale/check ./channels ./deadletters ./work ./azurestore ./examples/numbers ./examples/queuealone
 
+# Without debug information a test binary is linked in half the time.
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
-	KENNEL_PROVE=1 go test -count=1 -vet=off -p 4 -parallel 8 -timeout 30m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
-	KENNEL_STORAGE=azurite go test -count=1 -vet=off -p 3 -parallel 8 -timeout 20m $(ON_STORAGE)
+	KENNEL_PROVE=1 go test -count=1 -vet=off -ldflags=-w -p 4 -parallel 8 -timeout 30m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
+	KENNEL_STORAGE=azurite go test -count=1 -vet=off -ldflags=-w -p 3 -parallel 8 -timeout 20m $(ON_STORAGE)
 	@$(call FIGURES,bin/prove.txt)
 
 # The test binaries of all other packages would be linked for nothing.
@@ -67,7 +68,7 @@ BENCHED = $(sort $(dir $(shell grep -rlE '^func Benchmark' --include='*_test.go'
 
 bench: ## Run every benchmark once, print its figures and write docs/benchmarks.md
 	@mkdir -p bin
-	KENNEL_STORAGE=azurite go test -vet=off -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x $(BENCHED) >bin/bench.txt || { cat bin/bench.txt; exit 1; }
+	KENNEL_STORAGE=azurite go test -vet=off -ldflags=-w -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x $(BENCHED) >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@$(call FIGURES,bin/bench.txt)
 	@go run ./internal/dev/docs figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
 
