@@ -239,12 +239,9 @@ func (p *Project) WriteFunctions(d program.Description) (written []Difference, e
 	for _, file := range found {
 		p.Functions = append(p.Functions, filepath.Base(filepath.Dir(file)))
 	}
-	for name := range p.copies {
-		p.Functions = append(p.Functions, name)
-	}
 	slices.Sort(p.Functions)
 	p.Functions = served(p.Functions, d)
-	return written, err
+	return written, errors.Join(err, p.Partition(p.partitions))
 }
 
 // served returns the functions without those that the handler does not serve: a

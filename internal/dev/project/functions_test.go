@@ -15,6 +15,34 @@ func describe(name string, queues ...*program.Queue) program.Description {
 	return (&program.Declared{Name: name, Queues: queues}).Describe()
 }
 
+// TestPartitionsOfNewProcessor: the function of batches that a new declaration
+// brings has its copies at once, and they go with it.
+func TestPartitionsOfNewProcessor(t *testing.T) {
+	p := &Project{Root: t.TempDir()}
+	if err := p.Partition(3); err != nil {
+		t.Fatal(err)
+	}
+	copies := func(d *program.Declared) (all []string) {
+		t.Helper()
+		if _, err := p.WriteFunctions(d.Describe()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range p.Functions {
+			if strings.HasPrefix(name, "ProcessWork") && name != "ProcessWorkExpress" {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	uses := map[program.Part]bool{program.Batches: true}
+	if got, want := copies(&program.Declared{Name: "shop", Uses: uses}), []string{"ProcessWork", "ProcessWork1", "ProcessWork2"}; !slices.Equal(got, want) {
+		t.Errorf("functions %q, want %q", got, want)
+	}
+	if got := copies(&program.Declared{Name: "shop"}); len(got) > 0 || len(p.copies) > 0 {
+		t.Errorf("functions %q and %d copies of a program without batches", got, len(p.copies))
+	}
+}
+
 // TestWriteFunctions: what is missing or different is written, what the program
 // declared before and no longer does is removed, and a function that it never
 // declared stays.

@@ -15,9 +15,10 @@ import (
 )
 
 // Partition adds a copy of the function ProcessWork for each partition queue
-// but the first, up to n: ProcessWork1 with queue work-1, and so on. A project
-// without this function is not changed.
+// but the first, up to n: ProcessWork1 with queue work-1, and so on, as soon as
+// the project has this function.
 func (p *Project) Partition(n int) error {
+	p.partitions, p.copies = n, nil
 	if !slices.Contains(p.Functions, names.PartitionFunction) {
 		return nil
 	}

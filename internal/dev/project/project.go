@@ -32,7 +32,8 @@ type Project struct {
 	Package   string   // of the program; "": see ProgramPackage
 	Prefix    string   // of the program's queues in staged functions; "": none
 
-	copies map[string][]byte // function.json of the copies, see Partition
+	partitions int               // see Partition
+	copies     map[string][]byte // function.json of the copies
 }
 
 // Open finds and checks the project that contains the absolute path dir. Its
