@@ -51,9 +51,13 @@ func TestMistakes(t *testing.T) {
 		a.HandleFunc("POST /a/b", func(http.ResponseWriter, *http.Request) {}, nil)           //
 		a.HandleFunc("GET /a/c", func(http.ResponseWriter, *http.Request) {}, &RouteOptions{Level: LevelAnonymous})
 		a.HandleFunc("GET /nil", nil, nil)
-		a.Setting("smtp_url", nil)                                               // illegal
-		a.Setting("KENNEL_OWN", nil)                                             // reserved
-		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"}) // a secret with a default
+		a.HandleFunc("GET /twice/{a}/{a}", func(http.ResponseWriter, *http.Request) {}, nil) // http.ServeMux panics at these
+		a.HandleFunc("GET /open/{a", func(http.ResponseWriter, *http.Request) {}, nil)       //
+		a.HandleFunc("GET /both/{x}/b", func(http.ResponseWriter, *http.Request) {}, nil)    //
+		a.HandleFunc("GET /both/b/{y}", func(http.ResponseWriter, *http.Request) {}, nil)    //
+		a.Setting("smtp_url", nil)                                                           // illegal
+		a.Setting("KENNEL_OWN", nil)                                                         // reserved
+		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"})             // a secret with a default
 		early := a.Setting("EARLY", nil)
 		early.Value()
 		a.OnStart(nil)
@@ -80,6 +84,8 @@ func TestMistakes(t *testing.T) {
 		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": Concurrency`, `queue "both" has a handler and is SendOnly`,
 		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `timer "weekly": the schedule "0 6 * * MOONDAY": the field "MOONDAY" (day of the week)`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
+		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,
+		`route "GET /both/b/{y}": GET /both/b/{y} and GET /both/{x}/b both match some paths, like "/both/b/b". But neither is more specific than the other.`,
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
 		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`,

@@ -29,7 +29,8 @@ type RouteOptions struct {
 // The Functions host stands before it: it rebuilds the path, joins headers of
 // one name, sends no chunked body, takes an answer as a whole and only then
 // passes it on, and ends a call after 230 seconds. Refused are {$}, host names,
-// patterns without a method, and first segments of built-in routes.
+// patterns without a method or that match what another one matches, and first
+// segments of built-in routes.
 func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions) {
 	var opt RouteOptions
 	if options != nil {

@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -143,14 +144,15 @@ var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS
 func (d *Declared) checkRoutes(bad func(string, ...any)) {
 	seen := make(map[string]bool)
 	levels := make(map[string]Level)
+	mux := http.NewServeMux()
 	for _, r := range d.Routes {
-		if seen[r.Pattern] {
-			bad("route %q is declared twice", r.Pattern)
-		}
+		twice := seen[r.Pattern]
 		seen[r.Pattern] = true
 		method, path, found := strings.Cut(r.Pattern, " ")
 		segment := segmentOf(r.Pattern)
 		switch {
+		case twice:
+			bad("route %q is declared twice", r.Pattern)
 		case !found || !slices.Contains(methods, method):
 			bad("route %q: begin it with one of the methods %s", r.Pattern, strings.Join(methods, ", "))
 		case !strings.HasPrefix(path, "/"):
@@ -161,6 +163,10 @@ func (d *Declared) checkRoutes(bad func(string, ...any)) {
 			bad("route %q: /api/%s belongs to a built-in part", r.Pattern, segment)
 		case !segmentForm.MatchString(segment):
 			bad("route %q: its first segment is %q: use lower-case letters, digits and hyphens, first a letter", r.Pattern, segment)
+		default:
+			if wrong := conflict(mux, r.Pattern); wrong != "" {
+				bad("route %q: %s", r.Pattern, wrong)
+			}
 		}
 		switch level, known := levels[segment]; {
 		case r.Level < LevelFunction || r.Level > LevelAdmin:
@@ -173,6 +179,27 @@ func (d *Declared) checkRoutes(bad func(string, ...any)) {
 			bad("route %q: its handler is nil", r.Pattern)
 		}
 	}
+}
+
+// conflict adds a pattern to a mux, and returns why it cannot be served beside
+// those that are in it; "": it can. The mux panics, because its callers know their
+// patterns; here they are all to be reported together.
+func conflict(mux *http.ServeMux, pattern string) (wrong string) {
+	defer func() {
+		reason := recover()
+		if reason == nil {
+			return
+		}
+		wrong = fmt.Sprint(reason)
+		if _, both, ok := strings.Cut(wrong, "\n"); ok { // after the places where they were registered
+			wrong = strings.ReplaceAll(both, "\n", " ")
+		} else {
+			wrong = wrong[strings.LastIndex(wrong, ": ")+1:]
+		}
+		wrong = strings.TrimSpace(wrong)
+	}()
+	mux.Handle(pattern, http.NotFoundHandler())
+	return ""
 }
 
 func (d *Declared) checkSettings(bad func(string, ...any)) {
