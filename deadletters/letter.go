@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,12 +53,25 @@ func decode(source string, m queue.Message) letter {
 		}
 		if e, err := queue.Parse(text); err == nil {
 			x.form, x.envelope = packed, e
-			x.id = identity("envelope", e.ID)
+			x.id = envelopeIdentity(e.ID)
 			return x
 		}
 	}
 	x.id = identity("message", m.ID)
 	return x
+}
+
+// An ID that is in the log and in answers, and is easy to type. One of identity
+// has no capital letter and no hyphen.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9-]*[A-Z-][A-Za-z0-9-]*$`)
+
+// envelopeIdentity returns the ID of a letter in an envelope: that of its message,
+// by which the log and the answer to its sender name it.
+func envelopeIdentity(message string) string {
+	if len(message) <= 64 && plainID.MatchString(message) {
+		return message
+	}
+	return identity("envelope", message)
 }
 
 // identity returns the ID of a letter: 80 bits of a digest, in letters and
