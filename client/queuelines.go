@@ -41,6 +41,7 @@ type FailedLine struct {
 	Line    int    `json:"line"` // in the whole input, from 1; empty lines count
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Member  string `json:"member,omitempty"` // of the message, such as address.city; "": none is at fault
 }
 
 // Limits of a request with many messages, as the app has them.
@@ -156,7 +157,7 @@ func (s *lineSender) add(text []byte) {
 }
 
 func (s *lineSender) fail(code, message string) {
-	s.failed = append(s.failed, FailedLine{s.number, code, message})
+	s.failed = append(s.failed, FailedLine{Line: s.number, Code: code, Message: message})
 }
 
 // withDelay makes a line of the API of a body.

@@ -210,8 +210,12 @@ func (q QueueResource) send(r *http.Request) (edge.Reply, error) {
 	}
 	kind := ""
 	if text := r.Header.Get("Content-Type"); text != "" {
-		if kind, _, err = mime.ParseMediaType(text); err != nil {
+		var params map[string]string
+		if kind, params, err = mime.ParseMediaType(text); err != nil {
 			return edge.Reply{}, edge.BadRequest("bad_message", "The header Content-Type cannot be read.")
+		}
+		if charset, given := params["charset"]; given && kind != "text/plain" && !strings.EqualFold(charset, "utf-8") {
+			return edge.Reply{}, edge.BadRequest("bad_message", fmt.Sprintf("The charset of the message is %.64q. JSON is in UTF-8.", charset))
 		}
 	}
 	d := q.declared(r.PathValue("queue"))
@@ -257,18 +261,26 @@ func (q QueueResource) check(d *program.Queue, kind string, body []byte) error {
 	if !d.Raw && kind != "application/json" {
 		return edge.BadRequest("bad_message", "The messages of this queue are JSON. Send Content-Type: application/json.")
 	}
-	if !d.Raw && !json.Valid(body) {
-		return edge.BadRequest("bad_message", "The message is not valid JSON.")
+	if !d.Raw {
+		// Its handler would get another message than the one that was sent.
+		var value json.RawMessage
+		if err := customhandler.DecodeJSON(string(body), &value); err != nil {
+			return edge.BadRequest("bad_message", fmt.Sprintf("The message is not the JSON that a queue takes: %.300v.", err))
+		}
 	}
-	if err := q.Own.Check(d.Name, body); err != nil {
-		return edge.BadRequest("bad_message", fmt.Sprintf("The queue does not take the message: %.300v.", err))
+	err := q.Own.Check(d.Name, body)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return &edge.BadMember{Code: "bad_message", Message: fmt.Sprintf("The queue does not take the message: %.300s.", customhandler.ExplainJSON(wrong)), Member: wrong.Field}
+	}
+	if err != nil {
+		return edge.BadRequest("bad_message", fmt.Sprintf("The queue does not take the message: %.300s.", customhandler.ExplainJSON(err)))
 	}
 	return nil
 }
 
 // delayOf reads how long a message is not received.
 func delayOf(r *http.Request) (time.Duration, error) {
-	text := r.URL.Query().Get("delay")
+	text := customhandler.Query(r, "delay")
 	if text == "" && !edge.HasQuery(r, "delay") {
 		return 0, nil
 	}
@@ -296,6 +308,7 @@ type failedLine struct {
 	Line    int    `json:"line"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Member  string `json:"member,omitempty"` // of the message, such as address.city
 }
 
 // sendLines sends many messages, each by itself.
@@ -306,9 +319,12 @@ func (q QueueResource) sendLines(ctx context.Context, d *program.Queue, body []b
 		Failed     []failedLine `json:"failed"`
 	}{Failed: []failedLine{}}
 	var lines [][]byte
+	var numbers []int // of lines, of which some are empty
+	number := 0
 	for text := range bytes.Lines(body) {
+		number++
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			lines = append(lines, text)
+			lines, numbers = append(lines, text), append(numbers, number)
 		}
 	}
 	if len(lines) > maxMany {
@@ -331,7 +347,7 @@ func (q QueueResource) sendLines(ctx context.Context, d *program.Queue, body []b
 	sending.Wait()
 	for i, err := range errs {
 		if err != nil {
-			answer.Failed = append(answer.Failed, failedOf(i+1, err))
+			answer.Failed = append(answer.Failed, failedOf(numbers[i], err))
 			continue
 		}
 		answer.Sent++
@@ -364,12 +380,15 @@ func (q QueueResource) readLine(d *program.Queue, text []byte) (message []byte, 
 // failedOf returns why a line was not sent.
 func failedOf(line int, err error) failedLine {
 	if bad, ok := errors.AsType[*customhandler.Error](err); ok {
-		return failedLine{line, bad.Code, bad.Message}
+		return failedLine{line, bad.Code, bad.Message, ""}
+	}
+	if bad, ok := errors.AsType[*edge.BadMember](err); ok {
+		return failedLine{line, bad.Code, bad.Message, bad.Member}
 	}
 	for _, f := range queueFailures {
 		if f.is == nil || errors.Is(err, f.is) {
-			return failedLine{line, f.Code, f.Message}
+			return failedLine{line, f.Code, f.Message, ""}
 		}
 	}
-	return failedLine{line, edge.CodeUnavailable, ""} // cannot occur: the last row matches
+	return failedLine{line, edge.CodeUnavailable, "", ""} // cannot occur: the last row matches
 }

@@ -57,20 +57,21 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{http.StatusBadRequest, "bad_json", "The body is not the expected JSON: " + explainJSON(err) + "."}
+	return &Error{http.StatusBadRequest, "bad_json", "The body is not the expected JSON: " + ExplainJSON(err) + "."}
 }
 
 // DecodeJSON reads one JSON value, such as that of a header, into v. It is as
 // strict as ReadJSON. Its error describes the mistake, for a caller.
 func DecodeJSON(text string, v any) error {
 	if err := decodeJSON([]byte(text), v); err != nil {
-		return errors.New(explainJSON(err))
+		return errors.New(ExplainJSON(err))
 	}
 	return nil
 }
 
-// explainJSON describes the mistake in a text that decodeJSON rejected.
-func explainJSON(err error) string {
+// ExplainJSON describes the mistake in a text that encoding/json or DecodeJSON
+// rejected, without a name of Go.
+func ExplainJSON(err error) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := "it"
 		if e.Field != "" {

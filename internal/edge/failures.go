@@ -49,6 +49,10 @@ func WriteFailure(w http.ResponseWriter, r *http.Request, of Faults, err error) 
 		items.write(w)
 		return
 	}
+	if member, ok := errors.AsType[*BadMember](err); ok {
+		WriteJSON(w, http.StatusBadRequest, map[string]any{"error": member})
+		return
+	}
 	known, isKnown := errors.AsType[*customhandler.Error](err)
 	if !isKnown && r.Context().Err() == context.Canceled {
 		known = &customhandler.Error{Status: http.StatusRequestTimeout, Code: "gone", Message: "The client closed the connection."}
@@ -100,6 +104,15 @@ func (b *BadItems) write(w http.ResponseWriter) {
 	}
 	WriteJSON(w, http.StatusBadRequest, map[string]any{"error": detail{b.Code, b.Message, b.Items}})
 }
+
+// BadMember is the error of a body of which one member is invalid.
+type BadMember struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Member  string `json:"member"` // such as address.city
+}
+
+func (b *BadMember) Error() string { return b.Message }
 
 // BadRequest returns the answer 400 with a code and a message.
 func BadRequest(code, message string) *customhandler.Error {

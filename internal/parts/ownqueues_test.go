@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,11 @@ func newQueueApp(t *testing.T) *queueApp {
 	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{
 		Name: "emails", Handled: 1, Concurrency: 3, MaxAttempts: 7, Timeout: time.Minute, Work: func(context.Context, []byte) error { return nil },
 		Check: func(body []byte) error {
-			if strings.Contains(string(body), "eve") {
+			var mail struct{ To string }
+			if err := json.Unmarshal(body, &mail); err != nil {
+				return fmt.Errorf("unreadable: %w", err)
+			}
+			if mail.To == "eve" {
 				return fmt.Errorf("eve gets no mail")
 			}
 			return nil
@@ -103,6 +108,12 @@ func TestQueueRoutes(t *testing.T) {
 		{"no JSON", "POST", messages, "application/json", `{`, 400, "bad_message"},
 		{"another content type", "POST", messages, "text/plain", `{"to":"ann"}`, 400, "bad_message"},
 		{"what the type does not take", "POST", messages, "application/json", `{"to":"eve"}`, 400, "eve gets no mail"},
+		{"a member of another type", "POST", messages, "application/json", `{"to":7}`, 400, `"message":"The queue does not take the message: field \"To\" has the wrong type: number instead of string (near byte 7).","member":"To"`},
+		{"a member twice", "POST", messages, "application/json", `{"to":"ann","To":"bob"}`, 400, `duplicate field \"To\"`},
+		{"text that is no UTF-8", "POST", messages, "application/json", "{\"to\":\"\xff\"}", 400, "not valid UTF-8 at byte 7"},
+		{"half a surrogate", "POST", messages, "application/json", `{"to":"\ud800"}`, 400, "has no other half"},
+		{"another charset", "POST", messages, "application/json; charset=latin1", `{"to":"ann"}`, 400, "in UTF-8"},
+		{"the name of a parameter in capitals", "POST", messages + "?DELAY=soon", "application/json", `{"to":"ann"}`, 400, `delay is \"soon\"`},
 		{"a bad delay", "POST", messages + "?delay=soon", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
 		{"too long a delay", "POST", messages + "?delay=169h", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
 		{"no body", "POST", messages, "application/json", "", 411, "length_required"},
@@ -111,7 +122,8 @@ func TestQueueRoutes(t *testing.T) {
 		{"a built-in queue", "POST", "/api/queues/work-0/messages", "application/json", `{}`, 409, "queue_built_in"},
 		{"many", "POST", messages, list, "{\"body\":{\"to\":\"ann\"}}\n\n{\"body\":{\"to\":\"bob\"},\"delay\":\"1m\"}\n", 202, `{"sent":2,"duplicates":0,"failed":[]}`},
 		{"some of many", "POST", messages, list, "{\"body\":{\"to\":\"eve\"}}\n{\"body\":{\"to\":\"bob\"}}\n{\"delay\":\"1m\"}\nx\n", 202, `"sent":1`},
-		{"lines of more than a message", "POST", messages, list, "{\"body\":1} {\"body\":2}\n{\"body\":3}x\n", 202, `{"sent":0,"duplicates":0,"failed":[{"line":1,"code":"bad_message"`},
+		{"lines beside empty ones", "POST", messages, list, "\n\n{\"body\":{\"to\":7}}\n", 202, `"failed":[{"line":3,"code":"bad_message",`},
+		{"lines of more than a message", "POST", messages, list, "{\"body\":{}} {\"body\":2}\n{\"body\":3}x\n", 202, `{"sent":0,"duplicates":0,"failed":[{"line":1,"code":"bad_message"`},
 		{"the queue", "GET", "/api/queues/emails", "", "", 200, `"ready":3,"inFlight":2,`},
 		{"its details", "GET", "/api/queues/emails", "", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true`},
 		{"a built-in one", "GET", "/api/queues/work-0", "", "", 200, `"own":false`},
@@ -135,11 +147,11 @@ func TestQueueRoutes(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tt.name, status, answer, tt.status, tt.want)
 		}
 	}
-	many := strings.Repeat("{\"body\":1}\n", 1001)
+	many := strings.Repeat("{\"body\":{}}\n", 1001)
 	if status, answer := q.call(t, "POST", messages, list, many); status != 400 || !strings.Contains(answer, "Nothing was sent") {
 		t.Errorf("too many: %d %s", status, answer)
 	}
-	if status, answer := q.call(t, "POST", messages, list, many[:1000*len("{\"body\":1}\n")]); status != 202 || !strings.Contains(answer, `"sent":1000`) {
+	if status, answer := q.call(t, "POST", messages, list, many[:1000*len("{\"body\":{}}\n")]); status != 202 || !strings.Contains(answer, `"sent":1000`) {
 		t.Errorf("as many as are taken: %d %s", status, answer)
 	}
 }
