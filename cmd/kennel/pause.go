@@ -83,12 +83,7 @@ Resuming a %s that is not paused changes nothing and is not an error.`, p.kind, 
 
 func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, change pauseCall) *cobra.Command {
 	var by client.PauseChange
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || args[0] == "" {
-			return usagef("no %s given; for example %s %s", p.kind, cmd.CommandPath(), p.example)
-		}
-		return unexpected(cmd, args, 1)
-	}
+	cmd.Args = oneWord(p.kind, p.example)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		app, err := con.openApp(*to)
 		if err != nil {

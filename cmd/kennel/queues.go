@@ -37,7 +37,7 @@ message. The numbers are sampled for the call. Queues that share a storage queue
 same numbers.`,
 		Example:     "kennel queues list",
 		Annotations: requestExits("printed"),
-		Args:        cobra.NoArgs,
+		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			app, err := con.openApp(*to)
 			if err != nil {
@@ -59,12 +59,7 @@ func (con *console) queuesShowCommand(to *target) *cobra.Command {
 		Long:        `Prints the messages of a queue, and the limits of its attempts.`,
 		Example:     "kennel queues show emails",
 		Annotations: requestExits("printed"),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || args[0] == "" {
-				return usagef("no queue given; for example %s emails", cmd.CommandPath())
-			}
-			return unexpected(cmd, args, 1)
-		},
+		Args:        oneWord("queue", "emails"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, err := con.openApp(*to)
 			if err != nil {

@@ -30,7 +30,7 @@ func (con *console) timersListCommand(to *target) *cobra.Command {
 		Long:        `Prints each timer with its next slot and how the last one ended.`,
 		Example:     "kennel timers list",
 		Annotations: requestExits("printed"),
-		Args:        cobra.NoArgs,
+		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			app, err := con.openApp(*to)
 			if err != nil {
@@ -52,7 +52,7 @@ func (con *console) timersShowCommand(to *target) *cobra.Command {
 		Long:        `Prints the schedule of a timer, its next slot, and how the last one ended.`,
 		Example:     "kennel timers show digest",
 		Annotations: requestExits("printed"),
-		Args:        cobra.ExactArgs(1),
+		Args:        oneWord("timer", "digest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, err := con.openApp(*to)
 			if err != nil {
@@ -81,7 +81,7 @@ func (con *console) timersRunCommand(to *target) *cobra.Command {
 		Long:        `Requests a run now, in addition to the slots of the schedule. It does not wait for its end.`,
 		Example:     "kennel timers run digest",
 		Annotations: requestExits("requested"),
-		Args:        cobra.ExactArgs(1),
+		Args:        oneWord("timer", "digest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			app, err := con.openApp(*to)
 			if err != nil {
