@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/app"
 	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/edge"
@@ -194,20 +195,25 @@ func secondSignal(t *testing.T, connection string, queues *azure.Queues) {
 // TestArguments: unknown arguments end the program with a message, and --help
 // explains the known ones.
 func TestArguments(t *testing.T) {
+	name := app.BinaryName()
 	for _, tt := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{[]string{"--help"}, 0, "handler worker [--listen ADDRESS]"},
-		{[]string{"worker", "--help"}, 0, "handler worker [--listen ADDRESS]"},
-		{[]string{"wurker"}, 2, `unknown argument "wurker"; see handler --help`},
+		{[]string{"--help"}, 0, name + " worker [--listen ADDRESS]"},
+		{[]string{"worker", "--help"}, 0, name + " worker [--listen ADDRESS]"},
+		{[]string{"wurker"}, 2, name + `: unknown argument "wurker"; see ` + name + " --help\n"},
+		{[]string{"--help"}, 0, name + " describe "},
+		{[]string{"describe", "--help"}, 0, name + " describe "},
+		{[]string{"describe", "now"}, 2, `unknown argument "now"`},
+		{[]string{"describe", "--"}, 2, "use describe without other arguments"},
 		{[]string{"worker", "now"}, 2, `unknown argument "now"`},
 		{[]string{"worker", "--port", "1"}, 2, "-port"},
 		{[]string{"worker", "--listen", ""}, 2, "the address after --listen is empty"},
 		{[]string{"--listen", ":1"}, 2, "-listen"},
-		{[]string{"--help"}, 0, "handler probe [--listen ADDRESS]"},
-		{[]string{"probe", "--help"}, 0, "handler probe [--listen ADDRESS]"},
+		{[]string{"--help"}, 0, name + " probe [--listen ADDRESS]"},
+		{[]string{"probe", "--help"}, 0, name + " probe [--listen ADDRESS]"},
 		{[]string{"probe", "now"}, 2, `unknown argument "now"`},
 		{[]string{"probe", "--listen", ""}, 2, "the address after --listen is empty"},
 		{[]string{"probe", "--listen", "127.0.0.1"}, 1, "missing port"},

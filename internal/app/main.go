@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -15,32 +17,39 @@ import (
 	"kennel/internal/customhandler"
 )
 
+// usageText has the name of the binary in place of %[1]s.
 const usageText = `Usage:
-  handler                            serve a Functions host, which starts it
-  handler worker [--listen ADDRESS]  process the queues without a host
-  handler probe [--listen ADDRESS]   request /healthz of a worker; exit code 0 if it lives, 1 if not
+  %[1]s                            serve a Functions host, which starts it
+  %[1]s worker [--listen ADDRESS]  work on queues and timers without a host
+  %[1]s probe [--listen ADDRESS]   request /healthz of a worker; exit code 0 if it lives, 1 if not
+  %[1]s describe                   print what the program consists of, as JSON
 
-The settings come from the environment, see docs/operations.md. A probe needs none.
+The settings come from the environment. A probe and describe need none.
 
 A worker serves GET /healthz, /readyz and /metrics at ADDRESS (default ` + defaultProbes + `),
 and at a loopback address also the console: /api/console.
 SIGTERM or SIGINT ends it in order, a second one at once.
 `
 
-// Main runs the program as the arguments request, until ctx ends, and returns the
-// exit code:
-// 0 after SIGINT or SIGTERM, or after its host ended; 1 if it could not start, or
-// a part of it failed; 2 for unknown arguments. The host restarts it after 1, and
-// never after 0.
+// BinaryName returns the name of the file of this process, with which its
+// messages begin.
+func BinaryName() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
+// Main runs the program as the arguments request, except describe alone, which
+// its caller serves, until ctx ends. It returns the exit code: 0 after SIGINT or
+// SIGTERM, or after its host ended; 1 if it could not start, or a part of it
+// failed; 2 for unknown arguments. The host restarts it after 1, and never after
+// 0.
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer, build Builder) int {
 	command := "" // serve a host
-	if len(args) > 0 && (args[0] == "worker" || args[0] == "probe") {
+	if len(args) > 0 && (args[0] == "worker" || args[0] == "probe" || args[0] == "describe") {
 		command, args = args[0], args[1:]
 	}
-	flags := flag.NewFlagSet("handler", flag.ContinueOnError)
+	name := BinaryName()
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	address := ""
-	if command != "" {
+	if command == "worker" || command == "probe" {
 		flags.StringVar(&address, "listen", defaultProbes, "")
 	}
 	err := flags.Parse(args)
@@ -48,15 +57,17 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer,
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
+	case command == "describe":
+		err = errors.New("use describe without other arguments")
 	case command != "" && address == "":
 		err = errors.New("the address after --listen is empty")
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usageText)
+		fmt.Fprintf(stdout, usageText, name)
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "kennel handler: %v; see handler --help\n", err)
+		fmt.Fprintf(stderr, "%s: %v; see %[1]s --help\n", name, err)
 		return 2
 	}
 	if command != "probe" {
@@ -81,7 +92,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer,
 	}
 	if err != nil {
 		// Stderr, because the host keeps its last lines for the crash message.
-		fmt.Fprintln(stderr, "kennel handler:", err)
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return 1
 	}
 	return 0

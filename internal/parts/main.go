@@ -30,7 +30,7 @@ type TraceOpener func(cfg config.Config, kind, name string, log *slog.Logger) ap
 func Main(ctx context.Context, d *program.Declared, traces TraceOpener, started func(*Running), args []string, outside Outside) int {
 	if len(args) == 1 && args[0] == "describe" {
 		if _, err := outside.Stdout.Write(d.Describe().Text()); err != nil {
-			fmt.Fprintln(outside.Stderr, "describe:", err)
+			fmt.Fprintf(outside.Stderr, "%s: describe: %v\n", app.BinaryName(), err)
 			return 1
 		}
 		return 0
