@@ -120,7 +120,7 @@ func or[V comparable](value, byDefault V) V {
 // SendOptions are the options of one message; nil and zero fields mean the
 // defaults.
 type SendOptions struct {
-	Delay time.Duration // not received before; up to 7 days
+	Delay time.Duration // not received before; less than 7 days
 }
 
 // Message is a message for [Queue.SendAll].

@@ -58,7 +58,7 @@ func (c *Client) Queue(ctx context.Context, name string) (q Queue, err error) {
 // QueueSendOptions are the optional parts of [Client.SendToQueue]. Nil and zero
 // fields mean the defaults.
 type QueueSendOptions struct {
-	Delay       time.Duration // the message is not received before; up to 7 days
+	Delay       time.Duration // the message is not received before; less than 7 days
 	ContentType string        // default: application/json
 }
 

@@ -290,7 +290,7 @@ func delayOf(r *http.Request) (time.Duration, error) {
 func readDelay(text string) (time.Duration, error) {
 	delay, err := time.ParseDuration(text)
 	if err != nil || delay < 0 || delay > queues.MaxDelay {
-		return 0, edge.BadRequest("bad_delay", fmt.Sprintf("delay is %.40q. Use a time such as 30s or 1h30m, up to 7 days.", text))
+		return 0, edge.BadRequest("bad_delay", fmt.Sprintf("delay is %.40q. Use a time such as 30s or 1h30m, less than 7 days.", text))
 	}
 	return delay, nil
 }

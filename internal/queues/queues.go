@@ -167,7 +167,7 @@ func New(d *program.Declared, store Store, claims func(storageQueue string) (*qu
 var (
 	ErrUnknown  = errors.New("the program declares no such queue")
 	ErrTooLarge = errors.New("the message is too large")
-	ErrDelay    = fmt.Errorf("the delay is not 0 to %v", MaxDelay)
+	ErrDelay    = fmt.Errorf("the delay is negative, or not less than 7 days: use 0 to %v", MaxDelay)
 )
 
 const (

@@ -158,7 +158,7 @@ function send(queue, ctx) {
     text: 'The queue takes what the program declares, usually JSON.',
     fields: [
       { name: 'body', label: 'Message', type: 'textarea', required: true, rows: 8, code: true },
-      { name: 'delay', label: 'Delay', hint: 'It is not received before, such as 30s or 1h30m; up to 7 days.' },
+      { name: 'delay', label: 'Delay', hint: 'It is not received before, such as 30s or 1h30m; less than 7 days.' },
     ],
     confirm: 'Send',
     async run({ body, delay }) {
