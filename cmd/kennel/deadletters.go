@@ -98,8 +98,10 @@ current call to the app.`,
 	letters := group(&cobra.Command{
 		Use:   "deadletters <command>",
 		Short: "list messages that failed, put them back and delete them",
-		Long: `A dead letter is a message that could not be processed. It is kept for seven days in a
-queue of its own, whose name is that of its queue and "-poison"; QUEUE may be either.`,
+		Long: `A dead letter is a message that could not be processed. It is kept in a queue of its own,
+whose name is that of its queue and "-poison"; QUEUE may be either. Those that the app
+writes for queues that the program declares never expire. Those of batches and channels,
+and all that the Functions host writes, are deleted after seven days.`,
 		Example:     "kennel deadletters list work-0\nkennel deadletters redrive work-0 --all",
 		Annotations: requestExits("done"),
 	}, list, show, redrive, remove)

@@ -30,7 +30,7 @@ export default {
 
 function queues(value, ctx) {
   if (!value) return null;
-  if (!value.items.length) return empty('There are no dead letters.', 'A message that cannot be processed appears here, with the reason, and is kept for seven days.');
+  if (!value.items.length) return empty('There are no dead letters.', 'A message that cannot be processed appears here, with the reason.');
   const columns = [
     { label: 'Queue', cell: (q) => to(code(q.queue), view, [q.queue]) },
     { label: 'Came from', cell: (q) => code(q.source) },
