@@ -99,7 +99,11 @@ func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, ch
 		if to.asJSON {
 			return con.writeLine(json)
 		}
-		_, err = fmt.Fprintf(con.stdout, "%s %s %s\n", p.kind, printable(args[0]), describePause(paused))
+		state := "is resumed"
+		if paused != nil {
+			state = describePause(paused)
+		}
+		_, err = fmt.Fprintf(con.stdout, "%s %s %s\n", p.kind, printable(args[0]), state)
 		return err
 	}
 	cmd.Flags().StringVar(&by.By, "by", "", "record `WHO` as the one who makes the change (default: your login name)")
@@ -115,11 +119,8 @@ func pausedSince(p *client.Pause) string {
 	return timeOrNone(&p.At)
 }
 
-// describePause returns whether something is paused, by whom and why.
+// describePause returns since when something is paused, by whom and why.
 func describePause(p *client.Pause) string {
-	if p == nil {
-		return "is not paused"
-	}
 	text := fmt.Sprintf("is paused since %s by %s", p.At.UTC().Format(time.RFC3339), printable(oneLine(p.By.Name)))
 	if !p.By.Verified {
 		text += " (not verified)"

@@ -77,7 +77,7 @@ func contentOf(q program.QueueChange) string {
 	if q.Waiting == nil {
 		return "its messages could not be counted"
 	}
-	return fmt.Sprintf("it has %d messages and %d dead letters", *q.Waiting, *q.DeadLetters)
+	return fmt.Sprintf("it has %s and %s", counted(int(*q.Waiting), "message"), letterCount(int(*q.DeadLetters)))
 }
 
 func (con *console) plan(ctx context.Context, to target, packages, drop []string, file string) error {

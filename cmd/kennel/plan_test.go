@@ -108,8 +108,8 @@ func TestPlan(t *testing.T) {
 	p.want(t, next, nil, exitDone, "queues\n  gone  emails  it is empty\n  new   mails", "")
 	p.want(t, next, nil, exitDone, "timers\n  changed  digest  0 6 * * * UTC -> 0 7 * * * Europe/Berlin\nsettings\n  new  SMTP_URL  required, secret\n", "")
 	p.send(t, "emails")
-	p.want(t, next, nil, exitFailed, "gone  emails  it has 1 messages and 0 dead letters: they would be left",
-		"kennel plan: queue emails would have no handler, and it has 1 messages and 0 dead letters: name it in FormerNames of the queue that replaces it, or wait until it is empty, or accept it with --drop emails")
+	p.want(t, next, nil, exitFailed, "gone  emails  it has 1 message and 0 dead letters: they would be left",
+		"kennel plan: queue emails would have no handler, and it has 1 message and 0 dead letters: name it in FormerNames of the queue that replaces it, or wait until it is empty, or accept it with --drop emails")
 	p.want(t, next, []string{"--json"}, exitFailed, `"waiting":1,"deadLetters":0,"strands":true,"dropped":false}`, "--drop emails")
 	p.want(t, next, []string{"--json"}, exitFailed, `,"error":{"code":"failed","message":"queue emails would`, "")
 	p.want(t, next, []string{"--drop", "emails"}, exitDone, "which is accepted", "")

@@ -236,10 +236,18 @@ func countQueues(ctx context.Context, queues *azure.Queues, declared []string) (
 		if err != nil {
 			return "", err
 		}
-		all = append(all, fmt.Sprintf("queue %s has %d messages", name, count))
+		all = append(all, fmt.Sprintf("queue %s has %s", name, counted(int64(count), "message")))
 	}
 	ofBatches, err := queues.List(ctx, names.PartitionPrefix)
-	return strings.Join(append(all, fmt.Sprintf("batches have %d queues", len(ofBatches))), "; "), err
+	return strings.Join(append(all, "batches have "+counted(int64(len(ofBatches)), "queue")), "; "), err
+}
+
+// counted returns a number of things, such as "1 message".
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func busChecks(bus config.ServiceBus, m mender) [][]Check {
