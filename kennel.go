@@ -30,8 +30,8 @@ type App struct {
 // Main runs a program as the arguments of the process request, and ends the
 // process: with code 0 after SIGINT or SIGTERM, or after its host ended; 1 if it
 // could not start, or a part of it failed; 2 for unknown arguments. The name is
-// that of the program in its storage account: lower-case letters, digits and
-// hyphens.
+// that of the program in its storage account: 3 to 35 lower-case letters, digits
+// and single hyphens, first a letter.
 //
 // Without arguments the process serves a Functions host, which starts it. The
 // others are

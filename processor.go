@@ -40,10 +40,12 @@ const (
 	maxItemTime = 30 * time.Second
 )
 
-// NewProcessor declares a processor: process is called for each item of its
-// batches, up to five times if it fails, and the results become a report. T is
-// read from a JSON object with an "id" that is unique in its batch, and R is
-// written as JSON of up to 2 KiB: put a longer result into a store of yours.
+// NewProcessor declares a processor, whose name has the form of those of
+// [NewQueue]: 3 to 35 lower-case letters, digits and single hyphens, first a
+// letter. It calls process for each item of its batches, up to five times if it
+// fails, and the results become a report. T is read from a JSON object with
+// an "id" that is unique in its batch, and R is written as JSON of up to 2 KiB:
+// put a longer result into a store of yours.
 //
 // RetryAfter and Snooze are failed attempts here: the items of a batch that failed
 // are tried again together.

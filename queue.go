@@ -28,7 +28,9 @@ type QueueOptions[T any] struct {
 	FormerNames  []string      // storage queues from which messages are still handled
 }
 
-// NewQueue declares a queue. T is what encoding/json writes and reads; []byte and
+// NewQueue declares a queue. Its name has 3 to 35 lower-case letters, digits
+// and single hyphens, first a letter, and none of the prefixes and suffixes of
+// built-in parts. T is what encoding/json writes and reads; []byte and
 // json.RawMessage are sent as they are. Unknown members are ignored and missing
 // ones are zero, so that a type can change over time.
 //

@@ -19,13 +19,14 @@ type TimerOptions struct {
 	Retry func(failed int, err error) time.Duration
 }
 
-// Timer declares a timer: work runs once in the program for each slot of the
-// schedule, not once an instance. A schedule has five fields (minute, hour, day
-// of the month, month, day of the week) or six (second first), or is "@every
-// 10m", whose slots are multiples since the Unix epoch. If both days are
-// restricted, a slot needs one of them. When the clock of the zone is changed, a
-// slot that does not exist comes after the gap, and one that exists twice comes
-// once.
+// Timer declares a timer, whose name has the form of those of [NewQueue]: 3 to
+// 35 lower-case letters, digits and single hyphens, first a letter. Its work
+// runs once in the program for each slot of the schedule, not once an instance.
+// A schedule has five fields (minute, hour, day of the month, month, day of the
+// week) or six (second first), or is "@every 10m", whose slots are multiples
+// since the Unix epoch. If both days are restricted, a slot needs one of them.
+// When the clock of the zone is changed, a slot that does not exist comes after
+// the gap, and one that exists twice comes once.
 //
 // A slot has failed when it is rejected, its attempts are used up, or the next
 // slot begins; then it is a problem in the status.
