@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +44,25 @@ remembers them for the next time.`,
 // changedFile is a file that differs from what the program declares.
 type changedFile struct {
 	Path string `json:"path"`
-	Is   string `json:"is"` // missing, different or undeclared
+	Is   string `json:"is"` // before: missing, different or undeclared
 }
+
+// describeFiles returns a line for each file: what it is, or what was done with
+// it.
+func describeFiles(files []changedFile, check bool) string {
+	var text strings.Builder
+	for _, f := range files {
+		is := f.Is
+		if !check {
+			is = doneWith[is]
+		}
+		fmt.Fprintf(&text, "%-10s %s\n", is, f.Path)
+	}
+	return text.String()
+}
+
+// doneWith is what was done with a file of each kind, where it was not only checked.
+var doneWith = map[string]string{"missing": "added", "different": "changed", "undeclared": "removed"}
 
 // describeProgram builds the packages of a program and has them describe
 // themselves.
@@ -77,11 +96,7 @@ func (con *console) writeFunctions(ctx context.Context, packages []string, check
 	if asJSON {
 		err = json.NewEncoder(con.stdout).Encode(files)
 	} else {
-		for _, f := range files {
-			if _, err = fmt.Fprintf(con.stdout, "%-10s %s\n", f.Is, f.Path); err != nil {
-				return err
-			}
-		}
+		_, err = io.WriteString(con.stdout, describeFiles(files, check))
 	}
 	if err == nil && check && len(files) > 0 {
 		return fmt.Errorf("%d files differ from what the program declares; run kennel functions", len(files))
