@@ -195,7 +195,7 @@ const maxSettle = 60 * 24 * time.Hour
 
 // Settle delivers messages until none is left, and moves the clock over delays
 // and the waits after failed attempts. The slots of timers come by [Kit.Advance]
-// alone.
+// alone: it runs those that Settle passed over as slots that were missed.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	for until := k.clock.Now().Add(maxSettle); ; {

@@ -300,6 +300,59 @@ func TestTimers(t *testing.T) {
 	}, &kenneltest.Options{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 }
 
+// TestMissedSlots: slots that Settle passes over are missed. The next Advance
+// runs the newest one or, with CatchUp, each, the oldest first.
+func TestMissedSlots(t *testing.T) {
+	for _, tt := range []struct {
+		catchUp bool
+		fails   bool // the first attempt
+		want    []string
+	}{
+		{false, false, []string{"03:00"}},
+		{true, false, []string{"01:00", "02:00", "03:00"}},
+		{false, true, []string{"03:00"}},
+		{true, true, []string{"01:00", "02:00", "03:00"}},
+	} {
+		build := func(k *kenneltest.Kit) kennel.Program {
+			return func(a *kennel.App) error {
+				later := kennel.NewQueue[order](a, "later", nil)
+				later.Handle(func(context.Context, order) error { return nil }, nil)
+				a.Timer("hourly", "0 * * * *", func(ctx context.Context) error {
+					attempt, _ := kennel.Current(ctx)
+					return k.Effect("slot", attempt.Slot.Format("15:04"), nil)
+				}, &kennel.TimerOptions{CatchUp: tt.catchUp, Retry: func(int, error) time.Duration { return 10 * time.Second }})
+				return nil
+			}
+		}
+		kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+			k.Send("later", order{}, &kennel.SendOptions{Delay: 3 * time.Hour})
+			k.Settle()
+			if n := len(k.Effects("slot")); n != 0 {
+				t.Errorf("%d slots without Advance", n)
+			}
+			if tt.fails {
+				k.FailEffect("slot", false)
+			}
+			k.Advance(time.Minute)
+			var got []string
+			for _, e := range k.Effects("slot") {
+				got = append(got, e.Key)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("CatchUp %v, a failure %v: slots %v, want %v", tt.catchUp, tt.fails, got, tt.want)
+			}
+			k.Advance(20 * time.Minute)
+			if n := len(k.Effects("slot")); n != len(tt.want) {
+				t.Errorf("CatchUp %v, a failure %v: %d slots before the next one begins", tt.catchUp, tt.fails, n)
+			}
+			k.Advance(10 * time.Minute) // 04:01
+			if n := len(k.Effects("slot")); n != len(tt.want)+1 {
+				t.Errorf("CatchUp %v, a failure %v: %d slots after 04:00", tt.catchUp, tt.fails, n)
+			}
+		}, &kenneltest.Options{Start: time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC)})
+	}
+}
+
 // TestPrefix: a program with a prefix is called for its queues, too.
 func TestPrefix(t *testing.T) {
 	stops := 0

@@ -8,17 +8,19 @@ import (
 	"kennel/internal/schedule"
 )
 
-// timer is a declared timer by the clock of the test. The slots are those of the
-// schedule, and attempts follow the rules of package kennel; the row that the
-// processes of a program share is left out, because there is one process.
+// timer is a declared timer by the clock of the test. Slots and attempts follow
+// the rules of internal/timers; the row that the processes of a program share is
+// left out, because there is one process. The slots up to the start of the test
+// have ended.
 type timer struct {
 	*program.Timer
 	slots *schedule.Schedule
-	next  time.Time // slot
+	after time.Time // each slot up to it has ended
 
-	slot   time.Time // that is tried again; zero: none
-	number int       // of its next attempt
-	due    time.Time // of its next attempt
+	slot   time.Time // whose next attempt begins at due; zero: none
+	began  time.Time // the first attempt of slot
+	failed int       // attempts of slot
+	due    time.Time
 }
 
 // openTimers reads the schedules, which were checked.
@@ -29,48 +31,92 @@ func (k *Kit) openTimers() {
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		k.timers = append(k.timers, &timer{Timer: d, slots: slots, next: slots.Next(k.clock.Now())})
+		k.timers = append(k.timers, &timer{Timer: d, slots: slots, after: k.clock.Now()})
 	}
 }
 
 // wakes returns when the next slot or attempt of a timer is due; zero: never.
 func (k *Kit) wakes() (at time.Time) {
 	for _, t := range k.timers {
-		for _, due := range []time.Time{t.next, t.due} {
-			if !due.IsZero() && (at.IsZero() || due.Before(at)) {
-				at = due
-			}
+		if due := t.wakes(); !due.IsZero() && (at.IsZero() || due.Before(at)) {
+			at = due
 		}
 	}
 	return at
 }
 
-// tick makes the attempts of timers that are due.
+func (t *timer) wakes() time.Time {
+	if t.slot.IsZero() {
+		return t.slots.Next(t.after)
+	}
+	return t.due // the attempts of a slot end before the next one
+}
+
+// tick makes the attempts of timers that are due, one of each timer.
 func (k *Kit) tick() {
 	k.t.Helper()
 	for _, t := range k.timers {
 		now := k.clock.Now()
-		if !t.next.IsZero() && !t.next.After(now) { // ends the attempts of the slot before
-			t.slot, t.number, t.due = t.next, 1, t.next
-			t.next = t.slots.Next(now)
-		}
-		if t.due.IsZero() || t.due.After(now) {
+		if !t.take(now) {
 			continue
 		}
-		v := attempt.Do(k.ctx, attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.number, MaxAttempts: t.MaxAttempts, Slot: t.slot}, t.Timeout, t.Work, k.declared.UseWork...)
-		wait := v.Wait
-		switch {
-		case v.Outcome == attempt.Done, v.Outcome == attempt.Rejected, v.Outcome != attempt.Snoozed && t.number >= t.MaxAttempts:
-			t.due = time.Time{}
-			continue
-		case v.Outcome == attempt.Failed && t.Retry != nil:
-			wait = t.Retry(t.number, v.Err)
-		case v.Outcome == attempt.Failed:
-			wait = attempt.DefaultRetry(t.number, v.Err)
-		}
-		if v.Outcome != attempt.Snoozed {
-			t.number++
-		}
-		t.due = now.Add(max(wait, time.Second))
+		v := attempt.Do(k.ctx, attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.failed + 1, MaxAttempts: t.MaxAttempts, Slot: t.slot}, t.Timeout, t.Work, k.declared.UseWork...)
+		t.judge(v, now)
 	}
 }
+
+// take takes the slot that has begun, if none is taken: with CatchUp the oldest
+// one, else the newest. It returns whether an attempt is due.
+func (t *timer) take(now time.Time) bool {
+	if !t.slot.IsZero() && !t.CatchUp && t.isOver(now) {
+		t.end()
+	}
+	if t.slot.IsZero() {
+		slot := t.slots.Last(now)
+		if t.CatchUp {
+			slot = t.slots.Next(t.after)
+		}
+		if !slot.After(t.after) || slot.After(now) {
+			return false
+		}
+		t.slot, t.began, t.failed, t.due = slot, now, 0, now
+	}
+	return !t.due.After(now)
+}
+
+// judge ends the slot, or sets when its next attempt begins.
+func (t *timer) judge(v attempt.Verdict, now time.Time) {
+	wait := v.Wait
+	switch v.Outcome {
+	case attempt.Done, attempt.Rejected:
+		t.end()
+		return
+	case attempt.Failed:
+		t.failed++
+		retry := t.Retry
+		if retry == nil {
+			retry = attempt.DefaultRetry
+		}
+		if t.failed < t.MaxAttempts {
+			wait = retry(t.failed, v.Err)
+		}
+	case attempt.RetriedLater:
+		t.failed++
+	}
+	t.due = now.Add(max(wait, time.Second))
+	if t.failed >= max(1, t.MaxAttempts) || t.isOver(t.due) {
+		t.end()
+	}
+}
+
+// isOver reports whether the attempts of the slot are over: the next one has
+// begun. With CatchUp, each slot has as long, from its first attempt on.
+func (t *timer) isOver(at time.Time) bool {
+	next := t.slots.Next(t.slot)
+	if over := t.began.Add(next.Sub(t.slot)); t.CatchUp && over.After(next) {
+		next = over
+	}
+	return !at.Before(next)
+}
+
+func (t *timer) end() { t.after, t.slot = t.slot, time.Time{} }
