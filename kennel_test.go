@@ -58,6 +58,12 @@ func TestMistakes(t *testing.T) {
 		a.Setting("smtp_url", nil)                                                           // illegal
 		a.Setting("KENNEL_OWN", nil)                                                         // reserved
 		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"})             // a secret with a default
+		a.Setting("LOG_FORMAT", &SettingOptions{Default: "xml", Check: func(value string) error {
+			if value != "json" {
+				return errors.New("use json")
+			}
+			return nil
+		}}) // a default that its Check refuses
 		early := a.Setting("EARLY", nil)
 		early.Value()
 		a.OnStart(nil)
@@ -87,6 +93,7 @@ func TestMistakes(t *testing.T) {
 		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,
 		`route "GET /both/b/{y}": GET /both/b/{y} and GET /both/{x}/b both match some paths, like "/both/b/b". But neither is more specific than the other.`,
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
+		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
 		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`,
 		`processor "tells-nobody": the function of OnEnd is nil`, `processor "tells-twice": OnEnd is called twice`, "the author's own reason",
