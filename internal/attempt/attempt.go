@@ -86,9 +86,17 @@ var (
 	// ErrLeaseLost reports that another process may have the message or slot.
 	ErrLeaseLost = queue.ErrLeaseLost
 
-	// ErrTimeout reports that the attempt took longer than its timeout.
-	ErrTimeout = fmt.Errorf("the attempt took longer than its timeout: %w", context.DeadlineExceeded)
+	// ErrTimeout reports that the attempt took longer than its timeout. It is a
+	// [context.DeadlineExceeded].
+	ErrTimeout error = timeoutError{}
 )
+
+// timeoutError does not repeat the text of [context.DeadlineExceeded], which the
+// error of the function often has as well.
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "the attempt took longer than its timeout" }
+func (timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // PanicError is a panic of the function, as an error.
 type PanicError struct {
@@ -235,6 +243,8 @@ func judged(work Work) Work {
 		switch {
 		case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 			return &decided{PutBack, 0, err}
+		case errors.Is(cause, ErrTimeout) && err == context.DeadlineExceeded:
+			return ErrTimeout
 		case errors.Is(cause, ErrTimeout) && !errors.Is(err, ErrTimeout):
 			return fmt.Errorf("%w: %w", ErrTimeout, err)
 		}

@@ -61,17 +61,30 @@ func TestOutcomes(t *testing.T) {
 }
 
 // TestTimeout: an attempt that takes too long failed, whatever it returns, and
-// its reason says so.
+// its reason says so once.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := Do(t.Context(), Attempt{}, time.Minute, func(ctx context.Context) error {
-			<-ctx.Done()
-			return ctx.Err()
+	for _, tt := range []struct {
+		name string
+		of   func(context.Context) error
+		want string
+	}{
+		{"the context's error", context.Context.Err, "the attempt took longer than its timeout"},
+		{"the cause", context.Cause, "the attempt took longer than its timeout"},
+		{"a wrapped error", func(ctx context.Context) error { return fmt.Errorf("send the mail: %w", ctx.Err()) }, "the attempt took longer than its timeout: send the mail: context deadline exceeded"},
+		{"another error", func(context.Context) error { return errors.New("no route to host") }, "the attempt took longer than its timeout: no route to host"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := Do(t.Context(), Attempt{}, time.Minute, func(ctx context.Context) error {
+					<-ctx.Done()
+					return tt.of(ctx)
+				})
+				if v.Outcome != Failed || !errors.Is(v.Err, ErrTimeout) || !errors.Is(v.Err, context.DeadlineExceeded) || v.Reason() != tt.want {
+					t.Errorf("got %v, %v", v.Outcome, v.Err)
+				}
+			})
 		})
-		if v.Outcome != Failed || !errors.Is(v.Err, ErrTimeout) || !strings.Contains(v.Reason(), "longer than its timeout") {
-			t.Errorf("got %v, %v", v.Outcome, v.Err)
-		}
-	})
+	}
 }
 
 // TestPanicHasItsStack: the reason of a panic names the function that panicked.
