@@ -18,6 +18,10 @@
 // still until [Kit.Settle] or [Kit.Advance] moves it. The program's own code runs
 // in real time, and may use the network; [kennel.Now] returns the time of
 // Kennel's clock.
+//
+// Batches are an exception: the times of a [kennel.Batch] are real ones, because
+// the program may submit a batch and read it without a context of Kennel. Use
+// them to compare batches with each other, not with [Kit.Now].
 package kenneltest
 
 import (

@@ -176,6 +176,9 @@ func TestClient(t *testing.T) {
 		if mails := k.Effects("mail"); len(mails) != 1 {
 			t.Errorf("mails after the delay: %v", mails)
 		}
+		if status, body := call("GET", "/api/queues/orders", ""); status != 200 || !strings.Contains(body, `"lastOkAt":"2026-01-01T00:01:0`) {
+			t.Errorf("%d %s, want a lastOkAt by Kennel's clock", status, body)
+		}
 	})
 }
 

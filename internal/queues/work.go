@@ -165,7 +165,7 @@ func (q *Queues) attempt(ctx context.Context, d *delivery, body []byte) ending {
 	}
 	end := judge(o.Queue, d.number, v)
 	if end.fate == fateDone {
-		q.lastDone[d.storage].Store(time.Now().UnixNano())
+		q.lastDone[d.storage].Store(attempt.Now(ctx).UnixNano())
 	}
 	if end.fate == fateDead {
 		return q.lastWord(ctx, d, body, end)
