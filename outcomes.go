@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kennel/internal/attempt"
+	"kennel/internal/parts"
 )
 
 // Reject returns an error after which there is no further attempt: a message
@@ -63,5 +64,6 @@ func Current(ctx context.Context) (Attempt, bool) { return attempt.Current(ctx) 
 func Now(ctx context.Context) time.Time { return attempt.Now(ctx) }
 
 // LogHandler returns a handler that adds the attempt of the context to every
-// record, as the group "attempt".
-func LogHandler(next slog.Handler) slog.Handler { return attempt.LogHandler(next) }
+// record, as the group "attempt". Behind a Functions host it adds the invocation
+// and its function as well, as Kennel's own records have them.
+func LogHandler(next slog.Handler) slog.Handler { return parts.LogHandler(next) }

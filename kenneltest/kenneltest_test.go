@@ -1,10 +1,12 @@
 package kenneltest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -353,6 +355,34 @@ func TestMissedSlots(t *testing.T) {
 				t.Errorf("CatchUp %v, a failure %v: %d slots after 04:00", tt.catchUp, tt.fails, n)
 			}
 		}, &kenneltest.Options{Start: time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC)})
+	}
+}
+
+// TestLogHandler: a line of a handler has its attempt and the invocation at the
+// top, also from a logger with a group.
+func TestLogHandler(t *testing.T) {
+	var lines bytes.Buffer
+	log := slog.New(kennel.LogHandler(slog.NewJSONHandler(&lines, nil))).WithGroup("mail")
+	build := func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			kennel.NewQueue[order](a, "orders", nil).Handle(func(ctx context.Context, o order) error {
+				log.InfoContext(ctx, "sent", "to", o.To)
+				return nil
+			}, nil)
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		k.Send("orders", order{To: "ann"}, nil)
+		k.Settle()
+	}, nil)
+	var line struct {
+		Invocation, Function string
+		Attempt              struct{ Queue string }
+		Mail                 map[string]string
+	}
+	if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Invocation == "" || line.Function != "Queue-orders" || line.Attempt.Queue != "orders" || len(line.Mail) != 1 {
+		t.Errorf("%v: %s", err, &lines)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -50,6 +51,12 @@ func (r *Running) Prefix() string { return r.prefix }
 
 // Setting returns the value of a declared setting.
 func (r *Running) Setting(name string) string { return r.settings[name] }
+
+// LogHandler returns a handler that adds the attempt and the invocation of the
+// context to every record.
+func LogHandler(next slog.Handler) slog.Handler {
+	return customhandler.NewLogHandler(attempt.LogHandler(next))
+}
 
 // ownSettings returns the values of the declared settings. Its error names all
 // that are missing or wrong, and no value.
