@@ -190,7 +190,11 @@ func describeWholeLetter(l client.DeadLetter) string {
 	if l.MovedBy == client.MovedByHost {
 		by = "the Functions host or another program"
 	}
-	text := fmt.Sprintf("%s\n  moved by %s, kept until %s", describeLetter(l), by, l.ExpiresAt.UTC().Format(time.RFC3339))
+	kept := "until " + l.ExpiresAt.UTC().Format(time.RFC3339)
+	if l.ExpiresAt.UTC().Year() == 9999 { // of a message that never expires
+		kept = "until it is redriven or deleted"
+	}
+	text := fmt.Sprintf("%s\n  moved by %s, kept %s", describeLetter(l), by, kept)
 	if l.TraceParent != "" {
 		text += "\n  traceparent " + oneLine(l.TraceParent)
 	}
