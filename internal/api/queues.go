@@ -214,7 +214,7 @@ func (q QueueResource) send(r *http.Request) (edge.Reply, error) {
 		if kind, params, err = mime.ParseMediaType(text); err != nil {
 			return edge.Reply{}, edge.BadRequest("bad_message", "The header Content-Type cannot be read.")
 		}
-		if charset, given := params["charset"]; given && kind != "text/plain" && !strings.EqualFold(charset, "utf-8") {
+		if charset, given := params["charset"]; given && (kind == "application/json" || kind == "application/x-ndjson") && !strings.EqualFold(charset, "utf-8") {
 			return edge.Reply{}, edge.BadRequest("bad_message", fmt.Sprintf("The charset of the message is %.64q. JSON is in UTF-8.", charset))
 		}
 	}

@@ -70,6 +70,8 @@ func newQueueApp(t *testing.T) *queueApp {
 			}
 			return nil
 		},
+	}, {
+		Name: "files", Raw: true, Handled: 1, Concurrency: 1, MaxAttempts: 7, Timeout: time.Minute, Work: func(context.Context, []byte) error { return nil },
 	}}}
 	d.UseAll()
 	if q.Running, err = Open(cfg, d, Outside{Transport: &http.Client{Transport: q}}, nil, slog.New(slog.DiscardHandler)); err != nil {
@@ -113,6 +115,7 @@ func TestQueueRoutes(t *testing.T) {
 		{"text that is no UTF-8", "POST", messages, "application/json", "{\"to\":\"\xff\"}", 400, "not valid UTF-8 at byte 7"},
 		{"half a surrogate", "POST", messages, "application/json", `{"to":"\ud800"}`, 400, "has no other half"},
 		{"another charset", "POST", messages, "application/json; charset=latin1", `{"to":"ann"}`, 400, "in UTF-8"},
+		{"bytes in another charset", "POST", "/api/queues/files/messages", "text/csv; charset=latin1", "a;\xe9", 202, `"state":"queued"`},
 		{"the name of a parameter in capitals", "POST", messages + "?DELAY=soon", "application/json", `{"to":"ann"}`, 400, `delay is \"soon\"`},
 		{"a bad delay", "POST", messages + "?delay=soon", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
 		{"too long a delay", "POST", messages + "?delay=169h", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
