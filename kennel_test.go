@@ -73,6 +73,8 @@ func TestMistakes(t *testing.T) {
 		a.Gate("", nil)
 		NewProcessor(a, "numbers-of-go", func(context.Context, int) (int, error) { return 0, nil }, nil) // no object
 		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500})
+		NewProcessor(a, "crop", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{MaxAttempts: 51})
+		NewProcessor(a, "rotate", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Concurrency: -1})
 		NewProcessor(a, "tells-nobody", func(context.Context, email) (int, error) { return 0, nil }, nil).OnEnd(nil)
 		twice := NewProcessor(a, "tells-twice", func(context.Context, email) (int, error) { return 0, nil }, nil)
 		twice.OnEnd(func(context.Context, Batch) error { return nil })
@@ -96,6 +98,7 @@ func TestMistakes(t *testing.T) {
 		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
 		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`,
+		`processor "crop": ProcessorOptions.MaxAttempts is 51`, `processor "rotate": ProcessorOptions.Concurrency is -1`,
 		`processor "tells-nobody": the function of OnEnd is nil`, `processor "tells-twice": OnEnd is called twice`, "the author's own reason",
 	} {
 		if !strings.Contains(stderr.String(), want) {

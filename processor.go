@@ -29,33 +29,49 @@ type ProcessorOptions[T any] struct {
 	Validate func(T) error // sees each item when its batch is submitted; its error is for the submitter
 	Timeout  time.Duration // of an attempt of an item; default 30 s, and not more
 
+	Concurrency int // items at a time in a process; default 8 for each message that it works on
+	MaxAttempts int // then an item has failed; default 5, up to 50
+
+	// Retry returns the wait after a number of failed attempts, up to a day, and err
+	// is what the last one returned; ≤ 0: at once. Default: 10 s, doubling up to 4
+	// hours, × 0.5 to 1, the same for items of a message that failed as often.
+	Retry func(failed int, err error) time.Duration
+
 	// Parcel is how many items a message of a large batch has, up to 400; default
 	// 100. Large parcels cost less, and a process that is killed repeats more.
 	Parcel int
 }
 
-// The greatest number of items of a parcel, and the time limit of an item.
+// The greatest number of items of a parcel, the time limit of an item, and its
+// greatest number of attempts.
 const (
 	maxParcel   = 400
 	maxItemTime = 30 * time.Second
+	maxAttempts = 50
 )
 
 // NewProcessor declares a processor, whose name has the form of those of
 // [NewQueue]: 3 to 35 lower-case letters, digits and single hyphens, first a
-// letter. It calls process for each item of its batches, up to five times if it
-// fails, and the results become a report. T is read from a JSON object with
+// letter. It calls process for each item of its batches, up to MaxAttempts times if
+// it fails, and the results become a report. T is read from a JSON object with
 // an "id" that is unique in its batch, and R is written as JSON of up to 2 KiB:
 // put a longer result into a store of yours.
 //
-// RetryAfter and Snooze are failed attempts here: the items of a batch that failed
-// are tried again together.
+// What process returns means the same as in the handler of a queue: see [Reject],
+// [RetryAfter] and [Snooze]; both can wait for up to a day. Items are stored and tried
+// in messages of up to Parcel items: to save requests, an item waits up to an
+// eighth longer for others of its message, and what remains of a message after
+// 250 tries has failed.
 func NewProcessor[T, R any](a *App, name string, process func(context.Context, T) (R, error), options *ProcessorOptions[T]) *Processor[T, R] {
 	var opt ProcessorOptions[T]
 	if options != nil {
 		opt = *options
 	}
 	p := &Processor[T, R]{app: a, name: name, codec: codec[T]{validate: opt.Validate}}
-	declared := &program.Processor{Name: name, Check: p.codec.check, Parcel: opt.Parcel, Timeout: or(opt.Timeout, maxItemTime)}
+	declared := &program.Processor{
+		Name: name, Check: p.codec.check, Parcel: opt.Parcel, Timeout: or(opt.Timeout, maxItemTime),
+		Concurrency: opt.Concurrency, MaxAttempts: opt.MaxAttempts, Retry: opt.Retry,
+	}
 	switch kind := reflect.TypeFor[T]().Kind(); {
 	case process == nil:
 		declared.Mistake = errors.New("its function is nil")
@@ -63,6 +79,10 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 		declared.Mistake = fmt.Errorf("an item is a JSON object, which %v is not: use a struct", reflect.TypeFor[T]())
 	case opt.Parcel < 0 || opt.Parcel > maxParcel:
 		declared.Mistake = fmt.Errorf("ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
+	case opt.Concurrency < 0:
+		declared.Mistake = fmt.Errorf("ProcessorOptions.Concurrency is %d, which is negative", opt.Concurrency)
+	case opt.MaxAttempts < 0 || opt.MaxAttempts > maxAttempts:
+		declared.Mistake = fmt.Errorf("ProcessorOptions.MaxAttempts is %d: use up to %d", opt.MaxAttempts, maxAttempts)
 	case opt.Timeout < 0 || opt.Timeout > maxItemTime:
 		declared.Mistake = fmt.Errorf("ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
 	default:

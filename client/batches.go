@@ -69,12 +69,13 @@ type Batch struct {
 
 // BatchRetrying describes the items of a batch that failed and are tried again.
 type BatchRetrying struct {
-	Items    int       `json:"items"`
-	More     bool      `json:"more"`     // perhaps others as well
-	Attempts int       `json:"attempts"` // most of one item so far; the fifth is the last one
-	Item     string    `json:"item"`     // one of those with the most attempts
-	Error    string    `json:"error"`    // why its last attempt failed
-	NextAt   time.Time `json:"nextAt"`   // when the next of all these attempts begins
+	Items       int       `json:"items"`
+	More        bool      `json:"more"`        // perhaps others as well
+	Attempts    int       `json:"attempts"`    // most of one item so far; 0: it was only put off
+	MaxAttempts int       `json:"maxAttempts"` // of an item; then it has failed
+	Item        string    `json:"item"`        // one of those with the most attempts
+	Error       string    `json:"error"`       // why its last attempt failed
+	NextAt      time.Time `json:"nextAt"`      // when the next of all these attempts begins
 }
 
 // The values of [Batch.State].

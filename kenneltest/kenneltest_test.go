@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,6 +238,82 @@ func TestBatch(t *testing.T) {
 			t.Errorf("results %+v", got)
 		}
 	}, nil)
+}
+
+// TestAttemptsOfItems: what a function returns for an item means what it means
+// for a message, and the options of its processor hold.
+func TestAttemptsOfItems(t *testing.T) {
+	type seen struct {
+		number, of int
+		at         time.Duration
+	}
+	var mu sync.Mutex
+	var p *kennel.Processor[thumbnail, string]
+	calls := make(map[string][]seen)
+	var waits []int
+	build := func(k *kenneltest.Kit) kennel.Program {
+		start := k.Now()
+		return func(a *kennel.App) error {
+			p = kennel.NewProcessor(a, "thumbnails", func(ctx context.Context, image thumbnail) (string, error) {
+				attempt, _ := kennel.Current(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				calls[image.ID] = append(calls[image.ID], seen{attempt.Number, attempt.MaxAttempts, kennel.Now(ctx).Sub(start)})
+				switch n := len(calls[image.ID]); {
+				case image.ID == "snoozed" && n <= 2:
+					return "", kennel.Snooze(2 * time.Hour)
+				case image.ID == "later" && n == 1:
+					return "", kennel.RetryAfter(20*time.Minute, errors.New("too many requests"))
+				case image.ID == "broken":
+					return "", errors.New("broken")
+				}
+				return image.URL, nil
+			}, &kennel.ProcessorOptions[thumbnail]{MaxAttempts: 3, Concurrency: 2, Retry: func(failed int, err error) time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				waits = append(waits, failed)
+				return time.Duration(failed) * 5 * time.Minute
+			}})
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		batch, err := p.Submit(ctx, slices.Values([]thumbnail{{"done", "a"}, {"snoozed", "b"}, {"later", "c"}, {"broken", "d"}}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Settle()
+		if batch, err = p.Batch(ctx, batch.ID); err != nil || !batch.Ended() || batch.Done != 3 || batch.Failed != 1 {
+			t.Errorf("batch %+v, %v", batch, err)
+		}
+		for result, err := range p.Results(ctx, batch.ID) {
+			if err != nil || result.ID == "broken" && !strings.Contains(result.Error, "attempt 3 of 3: broken") {
+				t.Errorf("result %+v, %v", result, err)
+			}
+		}
+	}, nil)
+	if !slices.Equal(waits, []int{1, 2}) {
+		t.Errorf("Retry was asked after the attempts %v, want 1 and 2", waits)
+	}
+	for id, want := range map[string][]seen{
+		"done":    {{1, 3, 0}},
+		"snoozed": {{1, 3, 0}, {1, 3, 2 * time.Hour}, {1, 3, 4 * time.Hour}},
+		"later":   {{1, 3, 0}, {2, 3, 20 * time.Minute}},
+		"broken":  {{1, 3, 0}, {2, 3, 5 * time.Minute}, {3, 3, 15 * time.Minute}},
+	} {
+		got := calls[id]
+		if len(got) != len(want) {
+			t.Errorf("item %s: %v, want %v", id, got, want)
+			continue
+		}
+		for i := range want { // an item waits up to an eighth longer, so that others share its message
+			if got[i].number != want[i].number || got[i].of != want[i].of || got[i].at < want[i].at-time.Minute || got[i].at > want[i].at*5/4+time.Minute {
+				t.Errorf("item %s: %v, want %v", id, got, want)
+			}
+		}
+	}
 }
 
 // TestMistakes: a test that uses an undeclared queue, or a body that the queue

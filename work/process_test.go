@@ -244,7 +244,7 @@ func TestRedeliveredParcel(t *testing.T) {
 			s := newSite(t, nil, 0)
 			in, d := s.one(nil, item(1, ""), item(2, ""))
 			stored := format.ResultRow{
-				Remaining: []int{1}, Done: 1, Operations: 5,
+				Remaining: []int{1}, Attempts: []int{1}, NextAt: time.Now(), Done: 1, Operations: 5,
 				Packed: in.base.Coders.Compress([]byte("1\nd\"1\"7\n")),
 			}
 			if _, err := in.base.Store.InsertResults(t.Context(), d.ID, stored); err != nil {

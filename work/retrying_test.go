@@ -133,7 +133,8 @@ func TestRetryingIsOver(t *testing.T) {
 		if r := l.Retrying(); r == nil || r.Items != 2-n {
 			t.Errorf("%d are over: %+v", n, r)
 		}
-		l.Counted.Set(format.ParcelID{Parcel: n, Try: 1}.Bit())
+		l.Tried.Count(n)
+		l.Tried.Count(n)
 		if l.AddRetry(format.Retry{Parcel: n, Items: 1}) {
 			t.Error("an entry that came late was added")
 		}

@@ -17,7 +17,15 @@ import (
 type scripted struct {
 	mu    sync.Mutex
 	calls map[string]int // by ID; guarded by mu
+	began time.Time      // the first call; guarded by mu
+	made  []string       // "id.attempt time since the first one"; guarded by mu
+
+	attempts, atOnce int // see [Bounded]
+	running, most    int // items now, and at most; guarded by mu
 }
+
+// Bounds implements [Bounded].
+func (s *scripted) Bounds() (attempts, atOnce int) { return s.attempts, s.atOnce }
 
 type scriptedItem struct {
 	ID string `json:"id"`
@@ -59,7 +67,18 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 	s.mu.Lock()
 	s.calls[item.ID]++
 	calls := s.calls[item.ID]
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
+	s.made = append(s.made, fmt.Sprintf("%s.%d %v", item.ID, i.Try, time.Since(s.began).Round(time.Second)))
+	s.running++
+	s.most = max(s.most, s.running)
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+	}()
 	switch item.Do {
 	case "reject":
 		return nil, fmt.Errorf("%w: not wanted", ErrRejected)
@@ -68,6 +87,12 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 	case "fail twice":
 		if calls <= 2 {
 			return nil, errors.New("broken")
+		}
+	case "snooze":
+		return nil, &Later{Wait: time.Minute, Snoozed: true}
+	case "snooze twice":
+		if calls <= 2 {
+			return nil, &Later{Wait: 70 * time.Second, Snoozed: true}
 		}
 	case "panic":
 		panic("oops")
@@ -86,7 +111,11 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 		return nil, errors.New(strings.Repeat("vast é", 1000))
 	case "slow":
 		table.Pause(ctx, 20*time.Second)
-	default: // a time
+	default: // a time, or "in" and a time
+		if text, ok := strings.CutPrefix(item.Do, "in "); ok && calls == 1 {
+			wait, err := time.ParseDuration(text)
+			return nil, &Later{Wait: wait, Err: errors.Join(errors.New("too many requests"), err)}
+		}
 		if d, err := time.ParseDuration(item.Do); err == nil {
 			table.Pause(ctx, d)
 		}

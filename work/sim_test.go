@@ -37,7 +37,8 @@ func TestSimulations(t *testing.T) {
 		for _, o := range s.orders {
 			run.Count("batches", len(o.ids))
 			for _, i := range o.items {
-				run.Count("items processed again", max(0, s.tries[i.ID]-1-i.Fails))
+				run.Count("items processed again", max(0, s.tries[i.ID]-1-i.Fails-i.Snooze))
+				run.Count("items put off", i.Snooze)
 			}
 		}
 	})
@@ -91,6 +92,9 @@ func simulate(run *storetest.Simulation) *simulation {
 		if large.Below(2) == 0 {
 			s.maxRow = minRow + large.Below(work.LargeParcel-minRow)
 		}
+	}
+	if bounds := s.Chance("bounds", 0); bounds.Below(3) == 0 {
+		s.attempts, s.atOnce = work.MaxTries+bounds.Below(8), bounds.Below(4)
 	}
 	for i := range 1 + random.Below(3) {
 		s.orders = append(s.orders, s.order(i))
@@ -162,6 +166,12 @@ func (s *simulation) order(i int) *order {
 			it.Fails = always
 		case 4, 5:
 			it.Millis = 1 + random.Below(3000)
+		}
+	}
+	later := s.Chance("later", i) // of its own, so that the other draws stay the same
+	for i := range min(len(o.items), 20) {
+		if it := &o.items[i]; later.Below(4) == 0 {
+			it.Snooze, it.Wait = later.Below(4), 1+later.Below(200)
 		}
 	}
 	return o

@@ -23,6 +23,8 @@ type sums struct {
 	quiet bool // nothing is counted, and no item fails
 	each  int  // items of a large parcel; 0: work.LargeParcel
 
+	attempts, atOnce int // see [work.Bounded]
+
 	mu    sync.Mutex
 	tries map[string]int       // by item
 	begun map[string]time.Time // the first time, by item
@@ -59,11 +61,16 @@ const processor = "sum"
 // ParcelItems implements [work.Sized].
 func (s *sums) ParcelItems() int { return cmp.Or(s.each, work.LargeParcel) }
 
+// Bounds implements [work.Bounded].
+func (s *sums) Bounds() (attempts, atOnce int) { return s.attempts, s.atOnce }
+
 // item is one item. Its ID is unique in all batches of a test.
 type item struct {
 	ID     string `json:"id"`
 	Amount int64  `json:"amount"`
-	Fails  int    `json:"fails,omitempty"`  // the first tries
+	Fails  int    `json:"fails,omitempty"`  // the first tries, after those in which it is put off
+	Snooze int    `json:"snooze,omitempty"` // the tries in which it is put off
+	Wait   int    `json:"wait,omitempty"`   // seconds until the next try; 0: the usual ones
 	Panics bool   `json:"panics,omitempty"` // in the tries that fail
 	Bad    bool   `json:"bad,omitempty"`    // it is rejected
 	Millis int    `json:"ms,omitempty"`     // how long it takes
@@ -120,12 +127,19 @@ func (s *sums) Process(ctx context.Context, it work.Item) (json.RawMessage, erro
 			return nil, ctx.Err()
 		}
 	}
-	switch {
+	if most := cmp.Or(s.attempts, work.MaxTries); it.Try < 1 || it.Try > most || it.Try > n {
+		panic(fmt.Sprintf("attempt %d of %d, in call %d", it.Try, most, n))
+	}
+	switch wait := time.Duration(i.Wait) * time.Second; {
 	case i.Bad:
 		return nil, fmt.Errorf("%w: bad", work.ErrRejected)
-	case n <= i.Fails && i.Panics:
+	case n <= i.Snooze:
+		return nil, &work.Later{Wait: wait, Snoozed: true}
+	case n <= i.Snooze+i.Fails && i.Panics:
 		panic("broken")
-	case n <= i.Fails:
+	case n <= i.Snooze+i.Fails && wait > 0:
+		return nil, &work.Later{Wait: wait, Err: errors.New("broken")}
+	case n <= i.Snooze+i.Fails:
 		return nil, errors.New("broken")
 	}
 	return json.Marshal(amount{i.Amount})

@@ -51,6 +51,8 @@ type (
 	Processor = model.Processor
 	Selective = model.Selective
 	Sized     = model.Sized
+	Bounded   = model.Bounded
+	Later     = model.Later
 	Ender     = model.Ender
 	Report    = model.Report
 
@@ -82,6 +84,9 @@ const (
 	ItemFailed   = model.ItemFailed   // its last try failed
 )
 
+// MaxWait is the longest wait before the next attempt of an item.
+const MaxWait = model.MaxWait
+
 // Limits of batches.
 const (
 	MaxItem       = model.MaxItem       // bytes of one item
@@ -89,7 +94,9 @@ const (
 	MaxName       = model.MaxName       // bytes of a batch's name
 	MaxResult     = model.MaxResult     // bytes of one result
 	MaxItemErrors = model.MaxItemErrors // invalid items that are reported
-	MaxTries      = model.MaxTries      // of an item that fails
+	MaxTries      = model.MaxTries      // attempts of an item, unless its processor is Bounded
+	MostTries     = model.MostTries     // as many as a Bounded processor may have
+	ParcelTries   = model.ParcelTries   // of a parcel
 	ParcelItems   = model.ParcelItems   // items of one parcel, unless it is large
 	LargeParcel   = model.LargeParcel   // items of a large parcel; see [Sized]
 	LargeFrom     = model.LargeFrom     // items of a batch before the first large parcel

@@ -237,8 +237,8 @@ func describeRetrying(r *client.BatchRetrying) string {
 	if r.More {
 		items += " or more"
 	}
-	return "\n  " + oneLine(fmt.Sprintf("%s tried again, next at %s; item %s had %s, the last error: %s",
-		items, r.NextAt.UTC().Format(time.RFC3339), r.Item, counted(r.Attempts, "attempt"), r.Error))
+	return "\n  " + oneLine(fmt.Sprintf("%s tried again, next at %s; item %s had %d of %s, the last error: %s",
+		items, r.NextAt.UTC().Format(time.RFC3339), r.Item, r.Attempts, counted(r.MaxAttempts, "attempt"), r.Error))
 }
 
 // countedResults returns how many items have a result.

@@ -259,6 +259,20 @@ const (
 	maxRetry   = 4 * time.Hour
 )
 
+// WaitAfter returns the wait after a number of failed attempts: what retry says,
+// or that of DefaultRetry if it is nil or panics.
+func WaitAfter(retry func(failed int, err error) time.Duration, failed int, err error) (wait time.Duration) {
+	if retry == nil {
+		return DefaultRetry(failed, err)
+	}
+	defer func() {
+		if recover() != nil {
+			wait = DefaultRetry(failed, err)
+		}
+	}()
+	return max(0, retry(failed, err))
+}
+
 // DefaultRetry returns the wait after a number of failed attempts: from 2 s,
 // doubling to 4 h, of which it takes between a half and all.
 func DefaultRetry(failed int, _ error) time.Duration {

@@ -14,7 +14,6 @@ import (
 	"kennel/internal/names"
 	"kennel/internal/observe"
 	"kennel/queue"
-	"kennel/work"
 )
 
 // lateness returns that batches are late.
@@ -90,7 +89,7 @@ func (b *batchWork) stuck() []instances.Problem {
 	return []instances.Problem{{
 		Code: instances.BatchStuck, Since: since, Count: int64(items),
 		What: fmt.Sprintf("Items of batches that failed more than once and are tried again: %d, in batches: %d. Item %.80s of batch %s had %d of %d attempts; the last error: %s.",
-			items, len(batches), first.Item, first.Batch, first.Attempts, work.MaxTries, first.Error),
+			items, len(batches), first.Item, first.Batch, first.Attempts, first.MaxAttempts, first.Error),
 	}}
 }
 

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,13 +62,17 @@ func (p ownProcessor) Validate(item json.RawMessage) error { return p.declared.C
 // NewReport implements [work.Processor].
 func (ownProcessor) NewReport(batch string) work.Report { return work.NewReport(batch) }
 
-// Process implements [work.Processor]. When the next attempt of an item begins is
-// the batch's: its items that failed are a parcel of their own.
+// Bounds implements [work.Bounded].
+func (p ownProcessor) Bounds() (attempts, atOnce int) {
+	return p.declared.MaxAttempts, p.declared.Concurrency
+}
+
+// Process implements [work.Processor].
 func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.RawMessage, err error) {
 	if err := p.life.wait(ctx); err != nil {
 		return nil, err
 	}
-	a := attempt.Attempt{Processor: p.declared.Name, Batch: item.Batch, Item: item.ID, ID: item.Batch + "/" + item.ID, Number: item.Try, MaxAttempts: work.MaxTries}
+	a := attempt.Attempt{Processor: p.declared.Name, Batch: item.Batch, Item: item.ID, ID: item.Batch + "/" + item.ID, Number: item.Try, MaxAttempts: cmp.Or(p.declared.MaxAttempts, work.MaxTries)}
 	v := attempt.Do(ctx, a, p.declared.Timeout, func(ctx context.Context) (err error) {
 		result, err = p.declared.Work(ctx, item.Data)
 		return err
@@ -78,7 +83,14 @@ func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.
 	case attempt.Rejected:
 		return nil, fmt.Errorf("%w: %s", work.ErrRejected, v.Reason())
 	}
-	return nil, errors.New(v.Reason()) // after a stop the whole parcel is delivered again
+	err = errors.New(v.Reason()) // after a stop the whole parcel is delivered again
+	switch {
+	case v.Outcome == attempt.Snoozed, v.Outcome == attempt.RetriedLater:
+		return nil, &work.Later{Wait: v.Wait, Snoozed: v.Outcome == attempt.Snoozed, Err: err}
+	case v.Outcome == attempt.Failed && p.declared.Retry != nil && a.Number < a.MaxAttempts:
+		return nil, &work.Later{Wait: attempt.WaitAfter(p.declared.Retry, item.Try, v.Err), Err: err}
+	}
+	return nil, err
 }
 
 // Ended implements [work.Ender]: it calls what the author declared for the end of

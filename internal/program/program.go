@@ -147,7 +147,12 @@ type Processor struct {
 	Work    func(ctx context.Context, item []byte) (result []byte, err error)
 	Parcel  int           // items of a parcel of a large batch; 0: the default
 	Timeout time.Duration // of an attempt of an item; 0: that of its message
-	Mistake error         // of its types
+
+	Concurrency int // items at the same time in a process; 0: the default for each parcel
+	MaxAttempts int // of an item; 0: the default
+	Retry       func(failed int, err error) time.Duration
+
+	Mistake error // of its types
 
 	OnEnd func(ctx context.Context, b Batch) error // after a batch has ended; nil: nothing
 	Told  int                                      // how often OnEnd was declared

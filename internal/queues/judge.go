@@ -85,23 +85,9 @@ func judge(q *program.Queue, number int, v attempt.Verdict) ending {
 	}
 	wait := v.Wait
 	if v.Outcome != attempt.RetriedLater {
-		wait = retryOf(q, number, v.Err)
+		wait = attempt.WaitAfter(q.Retry, number, v.Err)
 	}
 	return ending{fate: fateAgain, attempts: number, wait: wait, err: errors.New(v.Reason())}
-}
-
-// retryOf returns the wait after a failed attempt. A Retry that panics has the
-// default.
-func retryOf(q *program.Queue, failed int, err error) (wait time.Duration) {
-	if q.Retry == nil {
-		return attempt.DefaultRetry(failed, err)
-	}
-	defer func() {
-		if recover() != nil {
-			wait = attempt.DefaultRetry(failed, err)
-		}
-	}()
-	return max(0, q.Retry(failed, err))
 }
 
 // The waits of messages that this process cannot work on, and another may.

@@ -81,10 +81,7 @@ func New(d *program.Declared, rows *table.Table, options *Options) (*Timers, err
 		if err != nil {
 			return nil, fmt.Errorf("timer %q: %w", declared.Name, err)
 		}
-		retry := declared.Retry
-		if retry == nil {
-			retry = attempt.DefaultRetry
-		}
+		retry := func(failed int, err error) time.Duration { return attempt.WaitAfter(declared.Retry, failed, err) }
 		zone := cmp.Or(declared.Zone, "UTC")
 		t.all = append(t.all, &timer{
 			all: t, Timer: declared, zone: zone, wraps: d.UseWork, opt: opt, wake: make(chan struct{}, 1), ended: make(chan ending, 1),

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,11 +17,12 @@ type BatchRow struct {
 	Err     string // why it is Failed
 
 	Done, Rejected, Failed int
-	Counted                BitSet // by ParcelID.bit
+	Tried                  Tries
 
 	Operations  float64
 	QueuedTo    int       // how many of the first parcels a launch that failed has put
 	QueuedAt    time.Time // when the launch had put all parcels; zero: not yet
+	WaitsUntil  time.Time // when the last of the next tries begins that are known; zero: none
 	RestartedAt time.Time // when the sweep last put parcels again; zero: never
 	Restarts    int       // how often it did
 	FinishedAt  time.Time
@@ -47,15 +47,20 @@ func (l *BatchRow) Ended() bool { return l.State == model.Done || l.State == mod
 func (l *BatchRow) Add(r ResultRow) (added bool, err error) {
 	sum := l.Done + l.Rejected + l.Failed + r.Count()
 	switch {
-	case l.Counted.Has(r.ID.Bit()):
-		return false, nil
 	case r.ID.Parcel >= l.Details.Parcels:
 		return false, fmt.Errorf("batch %s has no parcel %d: %w", l.Details.ID, r.ID.Parcel, model.ErrMessage)
+	case r.ID.Try < l.Tried.Of(r.ID.Parcel):
+		return false, nil
+	case r.ID.Try > l.Tried.Of(r.ID.Parcel): // the next try is put after this one is counted
+		return false, fmt.Errorf("parcel %d, try %d: of batch %s the tries before are not counted: %w", r.ID.Parcel, r.ID.Try, l.Details.ID, model.ErrMessage)
 	case sum > l.Details.Items:
 		return false, fmt.Errorf("parcel %d, try %d: batch %s would have %d results for %d items: %w",
 			r.ID.Parcel, r.ID.Try, l.Details.ID, sum, l.Details.Items, model.ErrMessage)
 	}
-	l.Counted.Set(r.ID.Bit())
+	l.Tried.Count(r.ID.Parcel)
+	if r.NextAt.After(l.WaitsUntil) {
+		l.WaitsUntil = r.NextAt
+	}
 	l.Done += r.Done
 	l.Rejected += r.Rejected
 	l.Failed += r.Failed
@@ -65,6 +70,30 @@ func (l *BatchRow) Add(r ResultRow) (added bool, err error) {
 	}
 	return true, nil
 }
+
+// Tries are how many tries of each parcel are counted.
+type Tries []uint8
+
+// Of returns the number of a parcel.
+func (t Tries) Of(parcel int) int {
+	if parcel >= len(t) {
+		return 0
+	}
+	return int(t[parcel])
+}
+
+// Has reports whether a try is counted.
+func (t Tries) Has(id ParcelID) bool { return id.Try < t.Of(id.Parcel) }
+
+// Count counts a try of a parcel.
+func (t *Tries) Count(parcel int) {
+	for parcel >= len(*t) {
+		*t = append(*t, 0)
+	}
+	(*t)[parcel]++
+}
+
+const triesColumn = "tried" // and a number from 0; of many parcels, one is too short
 
 // BitSet is a set of small numbers.
 type BitSet []byte
@@ -80,7 +109,7 @@ func (s *BitSet) Set(n int) {
 
 // Row returns the row to store.
 func (l *BatchRow) Row() table.Row {
-	return table.Row{Partition: l.Details.ID, Key: BatchKey, Values: map[string]string{
+	values := map[string]string{
 		VersionColumn: Version,
 		DetailsColumn: l.Details.Text(),
 		"state":       string(l.State),
@@ -88,10 +117,10 @@ func (l *BatchRow) Row() table.Row {
 		"done":        strconv.Itoa(l.Done),
 		"rejected":    strconv.Itoa(l.Rejected),
 		"failed":      strconv.Itoa(l.Failed),
-		"counted":     base64.RawStdEncoding.EncodeToString(l.Counted),
 		"operations":  strconv.FormatFloat(l.Operations, 'f', 4, 64),
 		"queuedTo":    strconv.Itoa(l.QueuedTo),
 		"queuedAt":    table.FormatTime(l.QueuedAt),
+		"waitsUntil":  table.FormatTime(l.WaitsUntil),
 		"restartedAt": table.FormatTime(l.RestartedAt),
 		"restarts":    strconv.Itoa(l.Restarts),
 		"finishedAt":  table.FormatTime(l.FinishedAt),
@@ -99,7 +128,9 @@ func (l *BatchRow) Row() table.Row {
 
 		retryingColumn: l.Retries.Text(),
 		endColumn:      l.End.Text(),
-	}}
+	}
+	putColumns(values, triesColumn, l.Tried)
+	return table.Row{Partition: l.Details.ID, Key: BatchKey, Values: values}
 }
 
 // ReadBatchRow reads the row of a batch. Its error is ErrCorrupt.
@@ -114,6 +145,7 @@ func ReadBatchRow(row table.Row) (BatchRow, error) {
 		Operations:  c.Float("operations"),
 		QueuedTo:    c.Int("queuedTo"),
 		QueuedAt:    c.Time("queuedAt"),
+		WaitsUntil:  c.Time("waitsUntil"),
 		RestartedAt: c.Time("restartedAt"),
 		Restarts:    c.Int("restarts"),
 		FinishedAt:  c.Time("finishedAt"),
@@ -121,8 +153,8 @@ func ReadBatchRow(row table.Row) (BatchRow, error) {
 		WrittenAt:   row.WrittenAt,
 	}
 	var err error
-	if l.Counted, err = base64.RawStdEncoding.Strict().DecodeString(c.Text("counted")); err != nil || len(l.Counted) > MaxParcels*model.MaxTries/8+1 {
-		c.Fail("counted")
+	if l.Tried, err = readColumns(row.Values, triesColumn); err != nil || len(l.Tried) > MaxParcels || slices.ContainsFunc(l.Tried, func(n uint8) bool { return n > model.ParcelTries }) {
+		c.Fail(triesColumn + "0")
 	}
 	if l.LateBy, err = time.ParseDuration(c.Text("lateBy")); err != nil || l.LateBy < 0 {
 		c.Fail("lateBy")
@@ -157,7 +189,7 @@ func ReadBatchRow(row table.Row) (BatchRow, error) {
 // next try are not counted.
 func (l *BatchRow) IsDue(r Retry) bool {
 	next := ParcelID{r.Parcel, r.Try + 1}
-	return next.Check() == nil && !l.Counted.Has(next.Bit())
+	return next.Check() == nil && !l.Tried.Has(next)
 }
 
 // AddRetry adds an entry, and removes those that are over.
@@ -188,8 +220,8 @@ func (l *BatchRow) Retrying() *model.Retrying {
 		}
 		entries++
 		all.Items += r.Items
-		if r.Try+1 > all.Attempts {
-			all.Attempts, all.Item, all.Error = r.Try+1, r.Item, r.Error
+		if all.Item == "" || r.Attempts > all.Attempts {
+			all.Attempts, all.MaxAttempts, all.Item, all.Error = r.Attempts, r.MaxAttempts, r.Item, r.Error
 		}
 		if all.NextAt.IsZero() || r.NextAt.Before(all.NextAt) {
 			all.NextAt = r.NextAt.UTC()

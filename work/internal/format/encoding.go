@@ -2,10 +2,12 @@ package format
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // DecodeStrictly decodes JSON that must have the members of v and no others.
@@ -76,4 +78,32 @@ func cutQuoted(line []byte) (text string, rest []byte, err error) {
 		return "", nil, fmt.Errorf("its quoted text: %w", err)
 	}
 	return text, line[end+1:], nil
+}
+
+// maxColumn bounds the characters of a column.
+const maxColumn = 32_000
+
+// putColumns puts bytes into columns with a name and a number from 0, as many as
+// they need, and at least one.
+func putColumns(values map[string]string, name string, content []byte) {
+	text := base64.RawStdEncoding.EncodeToString(content)
+	for i := 0; i == 0 || len(text) > 0; i++ {
+		n := min(len(text), maxColumn)
+		values[name+strconv.Itoa(i)], text = text[:n], text[n:]
+	}
+}
+
+// readColumns is the inverse of putColumns.
+func readColumns(values map[string]string, name string) ([]byte, error) {
+	text, found := values[name+"0"]
+	if !found {
+		return nil, errors.New("it is missing")
+	}
+	for i := 1; ; i++ {
+		part, ok := values[name+strconv.Itoa(i)]
+		if !ok {
+			return base64.RawStdEncoding.Strict().DecodeString(text)
+		}
+		text += part
+	}
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ const someBatch = "20261122210601123-abcdefgh"
 
 func someParcel() Parcel {
 	return Parcel{
-		Batch: someBatch, Processor: "billing", ID: ParcelID{Parcel: 7, Try: 1}, Indexes: []int{3, 99},
+		Batch: someBatch, Processor: "billing", ID: ParcelID{Parcel: 7, Try: 1}, Indexes: []int{3, 99}, Attempts: []int{1, 2}, Waits: []int64{0, 90_000},
 		SubmittedAt: time.Date(2026, 11, 22, 21, 6, 1, 123e6, time.UTC),
 		Items:       []model.Item{{ID: "a", Data: []byte(`{"id":"a"}`)}, {ID: "é\"\\", Data: []byte(`{"x":1,"id":"é\"\\"}`)}},
 	}
@@ -38,7 +39,7 @@ func TestReadable(t *testing.T) {
 func FuzzParcel(f *testing.F) {
 	c := new(Coders)
 	first := someParcel()
-	first.ID.Try, first.Indexes = 0, nil
+	first.ID.Try, first.Indexes, first.Attempts, first.Waits = 0, nil, nil, nil
 	for _, p := range []Parcel{first, someParcel()} {
 		body, err := c.decompress(p.Pack(c, p.Lines()))
 		if err != nil {
@@ -91,18 +92,19 @@ func FuzzResults(f *testing.F) {
 }
 
 func FuzzResultRow(f *testing.F) {
-	row := ResultRow{ID: ParcelID{Parcel: 3}, Done: 2, Remaining: []int{0, 99}, Operations: 1.5, Packed: []byte("packed")}.Row(someBatch)
-	f.Add(row.Key, row.Values["v"], row.Values["done"], row.Values["remaining"], row.Values["operations"], row.Values["c0"])
-	f.Fuzz(func(t *testing.T, key, v, done, remaining, operations, c0 string) {
+	row := ResultRow{ID: ParcelID{Parcel: 3}, Done: 2, Remaining: []int{0, 99}, Attempts: []int{1, 3}, Waits: []int64{0, 60_000}, NextAt: time.Unix(3, 0), Operations: 1.5, Packed: []byte("packed")}.Row(someBatch)
+	f.Add(row.Key, row.Values["v"], row.Values["done"], row.Values["remaining"], row.Values["operations"], row.Values["c0"], row.Values["attempts"], row.Values["waits"], row.Values["nextAt"])
+	f.Fuzz(func(t *testing.T, key, v, done, remaining, operations, c0, attempts, waits, nextAt string) {
 		r, err := ReadResultRow(table.Row{Partition: someBatch, Key: key, Values: map[string]string{
 			"v": v, "done": done, "rejected": "0", "failed": "0", "remaining": remaining, "operations": operations, "c0": c0,
+			"attempts": attempts, "waits": waits, "nextAt": nextAt,
 		}})
 		if err != nil {
 			return
 		}
 		again, err := ReadResultRow(r.Row(someBatch))
 		r.Operations, again.Operations = 0, 0 // of which four digits are stored
-		if err != nil || len(r.Packed) != len(again.Packed) || !reflect.DeepEqual(r.Remaining, again.Remaining) || r.ID != again.ID {
+		if err != nil || len(r.Packed) != len(again.Packed) || !reflect.DeepEqual(r.Remaining, again.Remaining) || !reflect.DeepEqual(r.Attempts, again.Attempts) || !slices.Equal(r.Waits, again.Waits) || !r.NextAt.Equal(again.NextAt) || r.ID != again.ID {
 			t.Errorf("%+v is read back as %+v, %v", r, again, err)
 		}
 	})
@@ -110,21 +112,21 @@ func FuzzResultRow(f *testing.F) {
 
 func FuzzBatchRow(f *testing.F) {
 	l := NewBatchRow(Details{ID: someBatch, Processor: "billing", Items: 5, Parcels: 2, Chunks: 1, Partitions: 4, SubmittedAt: time.Unix(1, 0)})
-	l.Counted.Set(6)
+	l.Tried.Count(1)
 	l.Done, l.FinishedAt, l.LateBy, l.Restarts = 3, time.Unix(2, 5), time.Second, 2
 	row := l.Row()
-	f.Add(row.Values["v"], row.Values["details"], row.Values["state"], row.Values["counted"], row.Values["finishedAt"], row.Values["lateBy"], row.Values["done"])
-	f.Fuzz(func(t *testing.T, v, details, state, counted, finishedAt, lateBy, done string) {
+	f.Add(row.Values["v"], row.Values["details"], row.Values["state"], row.Values["tried0"], row.Values["finishedAt"], row.Values["lateBy"], row.Values["done"])
+	f.Fuzz(func(t *testing.T, v, details, state, tried, finishedAt, lateBy, done string) {
 		row := table.Row{Partition: someBatch, Key: BatchKey, Values: map[string]string{
-			"v": v, "details": details, "state": state, "counted": counted, "finishedAt": finishedAt, "lateBy": lateBy, "done": done,
-			"rejected": "0", "failed": "0", "operations": "0", "queuedAt": "", "restartedAt": "", "restarts": "0", "error": "",
+			"v": v, "details": details, "state": state, "tried0": tried, "finishedAt": finishedAt, "lateBy": lateBy, "done": done,
+			"rejected": "0", "failed": "0", "operations": "0", "queuedAt": "", "waitsUntil": "", "restartedAt": "", "restarts": "0", "error": "",
 		}}
 		l, err := ReadBatchRow(row)
 		if err != nil {
 			return
 		}
 		again, err := ReadBatchRow(l.Row())
-		if err != nil || again.Done != l.Done || !bytes.Equal(again.Counted, l.Counted) || again.State != l.State || again.LateBy != l.LateBy {
+		if err != nil || again.Done != l.Done || !bytes.Equal(again.Tried, l.Tried) || again.State != l.State || again.LateBy != l.LateBy {
 			t.Errorf("%+v is read back as %+v, %v", l, again, err)
 		}
 	})
@@ -132,10 +134,15 @@ func FuzzBatchRow(f *testing.F) {
 
 // TestBatchRowFits checks that the largest row of a batch fits into a row.
 func TestBatchRowFits(t *testing.T) {
-	l := NewBatchRow(Details{ID: someBatch, Name: strings.Repeat("x", model.MaxName), Items: MaxItems, Parcels: MaxParcels})
-	l.Counted.Set(ParcelID{MaxParcels - 1, model.MaxTries - 1}.Bit())
+	l := NewBatchRow(Details{ID: someBatch, Processor: "billing", Name: strings.Repeat("x", model.MaxName), Items: MaxItems, Parcels: MaxParcels, Chunks: 1, Partitions: 4, SubmittedAt: time.Unix(1, 0)})
+	for range model.ParcelTries {
+		l.Tried.Count(MaxParcels - 1)
+	}
 	if err := table.CheckWrites([]table.Write{{Verb: table.Replace, Row: l.Row(), If: "1"}}); err != nil {
 		t.Error(err)
+	}
+	if again, err := ReadBatchRow(l.Row()); err != nil || !again.Tried.Has(ParcelID{MaxParcels - 1, model.ParcelTries - 1}) || again.Tried.Has(ParcelID{0, 0}) {
+		t.Errorf("%d tries of the last parcel, %v", again.Tried.Of(MaxParcels-1), err)
 	}
 }
 

@@ -28,6 +28,12 @@ type Parcel struct {
 	// Indexes are the places of the items in the parcel as it was staged, which
 	// is try 0; nil there. They ascend.
 	Indexes []int
+
+	// Attempts are how many attempts each item has used; nil in try 0. Waits are
+	// for how many milliseconds after the begin of this try an item is not to be
+	// tried; nil: all are tried now.
+	Attempts []int
+	Waits    []int64
 }
 
 // Bounds of a batch.
@@ -56,12 +62,14 @@ type parcelHead struct {
 	Try         int       `json:"try"`
 	SubmittedAt time.Time `json:"submittedAt"`
 	Indexes     []int     `json:"indexes,omitempty"`
+	Attempts    []int     `json:"attempts,omitempty"`
+	Waits       []int64   `json:"waits,omitempty"`
 }
 
 // Pack returns the compressed body of a parcel with the items of these lines,
 // each of which ends with a line feed.
 func (p Parcel) Pack(c *Coders, lines []byte) []byte {
-	head, err := json.Marshal(parcelHead{parcelVersion, p.Batch, p.Processor, p.ID.Parcel, p.ID.Try, p.SubmittedAt.UTC(), p.Indexes})
+	head, err := json.Marshal(parcelHead{parcelVersion, p.Batch, p.Processor, p.ID.Parcel, p.ID.Try, p.SubmittedAt.UTC(), p.Indexes, p.Attempts, p.Waits})
 	if err != nil {
 		panic(err) // cannot occur: texts, numbers and a time of this century
 	}
@@ -101,7 +109,7 @@ func parseParcel(body []byte) (Parcel, error) {
 	if err := DecodeStrictly(line, &h, parcelVersion); err != nil {
 		return Parcel{}, err
 	}
-	p := Parcel{Batch: h.Batch, Processor: h.Processor, ID: ParcelID{h.Parcel, h.Try}, SubmittedAt: h.SubmittedAt, Indexes: h.Indexes}
+	p := Parcel{Batch: h.Batch, Processor: h.Processor, ID: ParcelID{h.Parcel, h.Try}, SubmittedAt: h.SubmittedAt, Indexes: h.Indexes, Attempts: h.Attempts, Waits: h.Waits}
 	if err := p.check(); err != nil {
 		return Parcel{}, err
 	}
@@ -128,7 +136,7 @@ func parseParcel(body []byte) (Parcel, error) {
 	case p.Indexes != nil && len(p.Indexes) != len(p.Items):
 		return Parcel{}, fmt.Errorf("it has %d indexes for %d items", len(p.Indexes), len(p.Items))
 	}
-	return p, nil
+	return p, checkTries(len(p.Items), p.ID.Try, p.Attempts, p.Waits)
 }
 
 // check checks the head.
@@ -149,6 +157,21 @@ func (p Parcel) check() error {
 	return checkIndexes(p.Indexes)
 }
 
+// checkTries checks what is known of the attempts of n items that are to be tried.
+func checkTries(n, try int, attempts []int, waits []int64) error {
+	switch {
+	case try == 0 && len(attempts)+len(waits) > 0, try > 0 && len(attempts) != n, len(waits) > 0 && len(waits) != n:
+		return fmt.Errorf("try %d has %d attempts and %d waits of %d items", try, len(attempts), len(waits), n)
+	case slices.ContainsFunc(attempts, func(a int) bool { return a < 0 || a >= model.MostTries }):
+		return errors.New("an item has too many attempts")
+	case slices.ContainsFunc(waits, func(ms int64) bool { return ms < 0 || ms > model.MaxWait.Milliseconds() }):
+		return errors.New("an item waits for too long")
+	case len(waits) > 0 && !slices.Contains(waits, 0):
+		return errors.New("none of its items is to be tried")
+	}
+	return nil
+}
+
 func checkIndexes(indexes []int) error {
 	for i, index := range indexes {
 		if index < 0 || index >= model.LargeParcel || i > 0 && index <= indexes[i-1] {
@@ -158,14 +181,14 @@ func checkIndexes(indexes []int) error {
 	return nil
 }
 
-// Again returns the parcel of the next try: the items whose indexes, in the
-// parcel as it was staged, are given.
-func (p Parcel) Again(indexes []int, try int) (Parcel, error) {
+// Again returns the parcel of the next try: the items that remain of a try of
+// the parcel.
+func (p Parcel) Again(of ResultRow) (Parcel, error) {
 	next := p
-	next.ID.Try = try
-	next.Indexes = indexes
-	next.Items = make([]model.Item, 0, len(indexes))
-	for _, index := range indexes {
+	next.ID.Try = of.ID.Try + 1
+	next.Indexes, next.Attempts, next.Waits = of.Remaining, of.Attempts, of.Waits
+	next.Items = make([]model.Item, 0, len(of.Remaining))
+	for _, index := range of.Remaining {
 		at := index
 		if p.Indexes != nil {
 			found := false
@@ -187,6 +210,23 @@ func (p Parcel) Index(item int) int {
 		return item
 	}
 	return p.Indexes[item]
+}
+
+// Tried returns how many attempts an item has used.
+func (p Parcel) Tried(item int) int {
+	if p.Attempts == nil {
+		return 0
+	}
+	return p.Attempts[item]
+}
+
+// Wait returns for how long after the begin of this try an item is not to be
+// tried; 0: it is to be tried now.
+func (p Parcel) Wait(item int) time.Duration {
+	if p.Waits == nil {
+		return 0
+	}
+	return time.Duration(p.Waits[item]) * time.Millisecond
 }
 
 // Message is the ID of the message of a parcel.

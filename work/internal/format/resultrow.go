@@ -2,12 +2,13 @@ package format
 
 import (
 	"bytes"
-	"encoding/base64"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kennel/internal/table"
 	"kennel/work/internal/model"
@@ -18,16 +19,19 @@ import (
 type ResultRow struct {
 	ID                     ParcelID
 	Done, Rejected, Failed int
-	Remaining              []int // indexes, in the parcel as it was staged, of the items of the next try
 	Operations             float64
 	Packed                 []byte // the compressed results
 
-	Item, Cause string // of the first item that remains; not stored
+	Remaining []int     // indexes, in the parcel as it was staged, of the items of the next try
+	Attempts  []int     // that each of them has used
+	Waits     []int64   // for how many milliseconds after the begin of the next try each of them is not to be tried; nil: all are
+	NextAt    time.Time // when the next try begins; zero: none does
+
+	Item, Cause string // of one of those with the most attempts that remain; not stored
 }
 
 const (
-	ResultsVersion = "1" // the first line of the results
-	maxColumn      = 32_000
+	ResultsVersion = "1"                                                                               // the first line of the results
 	maxResults     = 1<<10 + model.LargeParcel*(model.MaxResult+6*model.MaxError+6*model.MaxItemID+16) // bytes of a row before compression
 )
 
@@ -154,24 +158,47 @@ func (r ResultRow) HasAny(of []model.Outcome) bool {
 
 // Row returns the row to store.
 func (r ResultRow) Row(batch string) table.Row {
-	indexes := make([]string, len(r.Remaining))
-	for i, index := range r.Remaining {
-		indexes[i] = strconv.Itoa(index)
-	}
 	values := map[string]string{
 		VersionColumn: Version,
 		"done":        strconv.Itoa(r.Done),
 		"rejected":    strconv.Itoa(r.Rejected),
 		"failed":      strconv.Itoa(r.Failed),
-		"remaining":   strings.Join(indexes, " "),
+		"remaining":   joined(r.Remaining),
 		"operations":  strconv.FormatFloat(r.Operations, 'f', 4, 64),
 	}
-	text := base64.RawStdEncoding.EncodeToString(r.Packed)
-	for i := 0; len(text) > 0; i++ {
-		n := min(len(text), maxColumn)
-		values["c"+strconv.Itoa(i)], text = text[:n], text[n:]
+	if len(r.Remaining) > 0 {
+		values["attempts"], values["nextAt"] = joined(r.Attempts), table.FormatTime(r.NextAt)
+	}
+	if len(r.Waits) > 0 {
+		values["waits"] = joined(r.Waits)
+	}
+	if len(r.Packed) > 0 {
+		putColumns(values, "c", r.Packed)
 	}
 	return table.Row{Partition: batch, Key: r.ID.Key(), Values: values}
+}
+
+// joined returns numbers with blanks between them, and numbersIn reads them.
+func joined[N int | int64](numbers []N) string {
+	var text []byte
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendInt(text, int64(n), 10)
+	}
+	return string(text)
+}
+
+func numbersIn[N int | int64](text string) (numbers []N, err error) {
+	for field := range strings.FieldsSeq(text) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, N(n))
+	}
+	return numbers, nil
 }
 
 // ReadResultRow reads a row without its results. Its error is ErrCorrupt.
@@ -187,26 +214,23 @@ func ReadResultRow(row table.Row) (ResultRow, error) {
 	if r.ID, err = parseKey(row.Key); err != nil {
 		c.Fail("key")
 	}
-	for field := range strings.FieldsSeq(c.Text("remaining")) {
-		index, err := strconv.Atoi(field)
-		if err != nil {
-			c.Fail("remaining")
-		}
-		r.Remaining = append(r.Remaining, index)
-	}
-	if checkIndexes(r.Remaining) != nil || r.Count()+len(r.Remaining) == 0 || r.Count()+len(r.Remaining) > model.LargeParcel || len(r.Remaining) > 0 && r.ID.Try == model.MaxTries-1 {
+	if r.Remaining, err = numbersIn[int](c.Text("remaining")); err != nil ||
+		checkIndexes(r.Remaining) != nil || r.Count()+len(r.Remaining) == 0 || r.Count()+len(r.Remaining) > model.LargeParcel || len(r.Remaining) > 0 && r.ID.Try == model.ParcelTries-1 {
 		c.Fail("remaining")
 	}
-	var text strings.Builder
-	for i := 0; ; i++ {
-		part, ok := row.Values["c"+strconv.Itoa(i)]
-		if !ok {
-			break
+	if len(r.Remaining) > 0 {
+		r.NextAt = c.Time("nextAt")
+		var waitsErr error
+		r.Attempts, err = numbersIn[int](c.Text("attempts"))
+		r.Waits, waitsErr = numbersIn[int64](row.Values["waits"])
+		if cmp.Or(err, waitsErr, checkTries(len(r.Remaining), r.ID.Try+1, r.Attempts, r.Waits)) != nil {
+			c.Fail("attempts")
 		}
-		text.WriteString(part)
 	}
-	if r.Packed, err = base64.RawStdEncoding.Strict().DecodeString(text.String()); err != nil {
-		c.Fail("c0")
+	if _, ok := row.Values["c0"]; ok {
+		if r.Packed, err = readColumns(row.Values, "c"); err != nil {
+			c.Fail("c0")
+		}
 	}
 	return r, c.Err()
 }

@@ -15,11 +15,14 @@ import (
 // Retry is the items of one parcel that are tried again.
 type Retry struct {
 	Parcel int       `json:"parcel"`
-	Try    int       `json:"try"`   // that failed
+	Try    int       `json:"try"`
 	Items  int       `json:"items"` // that remain
-	Item   string    `json:"item"`  // the first one of them
+	Item   string    `json:"item"`  // one of those with the most attempts
 	Error  string    `json:"error"`
 	NextAt time.Time `json:"nextAt"`
+
+	Attempts    int `json:"attempts"` // of Item; 0: it was only put off
+	MaxAttempts int `json:"of"`
 }
 
 const (

@@ -32,10 +32,7 @@ type ParcelID struct {
 }
 
 // Key is the key of the row with the results. Keys are in the order of parcels.
-func (p ParcelID) Key() string { return fmt.Sprintf("%s%06d.%d", ResultKey, p.Parcel, p.Try) }
-
-// Bit is the place in the set of a batch's row of counted parcels.
-func (p ParcelID) Bit() int { return p.Parcel*model.MaxTries + p.Try }
+func (p ParcelID) Key() string { return fmt.Sprintf("%s%06d.%03d", ResultKey, p.Parcel, p.Try) }
 
 // Invert returns the ID for lists that begin with the newest batch. Inverted IDs
 // are in the opposite order, also those of one millisecond.
@@ -57,7 +54,7 @@ const (
 )
 
 func (p ParcelID) Check() error {
-	if p.Parcel < 0 || p.Parcel >= MaxParcels || p.Try < 0 || p.Try >= model.MaxTries {
+	if p.Parcel < 0 || p.Parcel >= MaxParcels || p.Try < 0 || p.Try >= model.ParcelTries {
 		return fmt.Errorf("parcel %d, try %d cannot exist", p.Parcel, p.Try)
 	}
 	return nil

@@ -51,10 +51,11 @@ type Batch struct {
 
 // Retrying describes the items of a batch that failed and are tried again.
 type Retrying struct {
-	Items    int       `json:"items"`
-	More     bool      `json:"more,omitempty"` // perhaps others as well
-	Attempts int       `json:"attempts"`       // most of one item so far; MaxTries is the last one
-	Item     string    `json:"item"`           // one of those with the most attempts
-	Error    string    `json:"error"`          // why its last attempt failed
-	NextAt   time.Time `json:"nextAt"`         // when the next of all these attempts begins, at the earliest
+	Items       int       `json:"items"`
+	More        bool      `json:"more,omitempty"` // perhaps others as well
+	Attempts    int       `json:"attempts"`       // most of one item so far
+	MaxAttempts int       `json:"maxAttempts"`    // of an item
+	Item        string    `json:"item"`           // one of those with the most attempts
+	Error       string    `json:"error"`          // why its last attempt failed
+	NextAt      time.Time `json:"nextAt"`         // when the next of all these attempts begins, at the earliest
 }

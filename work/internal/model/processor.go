@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Processor processes the items of batches. Its methods are called
@@ -16,10 +17,11 @@ type Processor interface {
 	Validate(item json.RawMessage) error
 
 	// Process processes one item and returns its result, at most MaxResult bytes
-	// of compact JSON. An error that wraps ErrRejected rejects the item; after
-	// any other error, the item is tried again later, up to MaxTries times. ctx
-	// ends after the time limit of an item. An item may be processed more than
-	// once, also after it was done.
+	// of compact JSON. An error that wraps ErrRejected rejects the item, and one
+	// that is [Later] decides when it is tried again; after any other error, it is
+	// tried again with those of its parcel that failed as often, up to MaxTries
+	// times. ctx ends after the time limit of an item. An item may be processed
+	// more than once, also after it was done.
 	Process(ctx context.Context, item Item) (json.RawMessage, error)
 
 	// New returns an empty report on a batch.
@@ -42,6 +44,32 @@ type Sized interface {
 	// from the LargeFrom-th item of a batch on.
 	ParcelItems() int
 }
+
+// Bounded is implemented by processors that bound the attempts of an item, or how
+// many items a process works on at the same time.
+type Bounded interface {
+	// Bounds returns them; 0 is the default: MaxTries, and Options.Parallel for
+	// each parcel. An item that ignores the end of its ctx is one of atOnce until it
+	// returns.
+	Bounds() (attempts, atOnce int)
+}
+
+// Later is an error of Process that decides when the item is tried again.
+type Later struct {
+	Wait    time.Duration // before the next attempt, up to MaxWait
+	Snoozed bool          // this is no attempt; Err is not needed
+	Err     error
+}
+
+// Error implements error.
+func (l *Later) Error() string {
+	if l.Err == nil {
+		return "the processor put the item off"
+	}
+	return l.Err.Error()
+}
+
+func (l *Later) Unwrap() error { return l.Err }
 
 // Ender is implemented by processors that are told when a batch has ended. A type
 // that is told nothing for some batches returns nil.

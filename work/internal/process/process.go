@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -15,10 +14,6 @@ import (
 	"kennel/work/internal/model"
 	"kennel/work/internal/store"
 )
-
-// firstDelay is the wait before the second try of items. It doubles with each
-// further try, and is less by up to a half of it.
-const firstDelay = 10 * time.Second
 
 // heldDelay is how long a message that is held is at least kept from its next
 // delivery: waiting at the gate, or as a copy with a delay if its gate cannot be
@@ -98,29 +93,27 @@ func (w *Worker) process(ctx context.Context, spent *store.Tally, queueName stri
 		}
 	}
 	worked()
-	delay := firstDelay << p.ID.Try
-	nextAt := time.Now().Add(delay/2 + rand.N(delay/2))
 	// The message stays until the results are counted and what remains is queued,
 	// so the next delivery does what a process that is killed leaves.
-	l, err := w.Collector.CountResults(ctx, m, p.Batch, row, w.retryOf(p, row, nextAt), time.Since(began))
+	l, err := w.Collector.CountResults(ctx, m, p.Batch, row, w.retryOf(p, row), time.Since(began))
 	if err != nil {
 		return err
 	}
-	return w.follow(ctx, queueName, p, row, l, nextAt)
+	return w.follow(ctx, queueName, p, row, l)
 }
 
 // follow puts the items that remain of a parcel, unless the next try was counted
 // or the batch has ended. l is the batch's row in which row is counted: while it cannot
 // be written, each delivery would put a copy.
-func (w *Worker) follow(ctx context.Context, queueName string, p format.Parcel, row format.ResultRow, l format.BatchRow, nextAt time.Time) error {
+func (w *Worker) follow(ctx context.Context, queueName string, p format.Parcel, row format.ResultRow, l format.BatchRow) error {
 	if len(row.Remaining) == 0 || l.State == "" || l.Ended() || !l.IsDue(format.Retry{Parcel: row.ID.Parcel, Try: row.ID.Try}) {
 		return nil
 	}
-	next, err := p.Again(row.Remaining, p.ID.Try+1)
+	next, err := p.Again(row)
 	if err != nil {
 		return err
 	}
-	return w.PutParcel(ctx, queueName, next, max(0, time.Until(nextAt)))
+	return w.PutParcel(ctx, queueName, next, min(max(0, time.Until(row.NextAt)), model.MaxWait))
 }
 
 // pass waits until the gate is open. If it stays closed, pass puts a copy of

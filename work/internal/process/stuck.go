@@ -53,11 +53,11 @@ func (s *stuck) failed(batch string, r format.Retry) (record bool) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	key := parcelKey(batch, format.ParcelID{Parcel: r.Parcel})
-	if known, ok := s.byParcel[key]; r.Try > 0 && (ok || len(s.byParcel) < maxStuck) {
+	if known, ok := s.byParcel[key]; r.Attempts > 1 && (ok || len(s.byParcel) < maxStuck) {
 		if !ok {
 			known = Stuck{Batch: batch, Since: now}
 		}
-		known.Retrying = model.Retrying{Items: r.Items, Attempts: r.Try + 1, Item: r.Item, Error: r.Error, NextAt: r.NextAt}
+		known.Retrying = model.Retrying{Items: r.Items, Attempts: r.Attempts, MaxAttempts: r.MaxAttempts, Item: r.Item, Error: r.Error, NextAt: r.NextAt}
 		if s.byParcel == nil {
 			s.byParcel = make(map[string]Stuck)
 		}

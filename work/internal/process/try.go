@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -39,13 +40,29 @@ const (
 	Overdue  = "the processor did not return within the time limit of an item"
 	notBegun = "not processed in time"
 	unknown  = "the processor reported an error without a text"
+	waiting  = "it waits for its next attempt"
 )
+
+// firstDelay is the wait before the second attempt of an item. It doubles with
+// each further one up to maxDelay, and is less by up to a half of it, the same for
+// all items of a parcel.
+const (
+	firstDelay = 10 * time.Second
+	maxDelay   = 4 * time.Hour
+)
+
+// together is the part of the wait for the next try of a parcel by which it may be
+// longer, so that more items are tried in it.
+const together = 8
 
 // ending is how one try of an item ended; zero while it has not.
 type ending struct {
 	outcome model.Outcome // ItemFailed: a failed try
 	result  []byte        // compact JSON, if it is done
 	err     string        // otherwise
+
+	isFree bool           // this was no attempt
+	wait   *time.Duration // what the processor decided; nil: the usual one
 }
 
 // run is one try of a parcel: workers that each process an item at a time.
@@ -53,16 +70,20 @@ type run struct {
 	w         *Worker
 	processor model.Processor
 	parcel    format.Parcel
+	attempts  int           // of an item
+	places    chan struct{} // an item that runs has one; nil: there is no bound
+	began     time.Time
 	until     time.Time // no item begins later; zero: no limit
 
-	mu      sync.Mutex
-	next    int      // item to begin; guarded by mu
-	endings []ending // by item; guarded by mu
-	begun   int      // items that have begun and not ended; guarded by mu
-	size    int      // bytes of the results so far; guarded by mu
-	line    []byte   // for their length; guarded by mu
-	workers int      // guarded by mu
-	idle    chan struct{}
+	mu       sync.Mutex
+	next     int           // item to begin; guarded by mu
+	endings  []ending      // by item; guarded by mu
+	begun    int           // items that have begun and not ended; guarded by mu
+	size     int           // bytes of the results so far; guarded by mu
+	line     []byte        // for their length; guarded by mu
+	workers  int           // guarded by mu
+	begunAll chan struct{} // closed when no item is left to begin
+	idle     chan struct{}
 
 	most    int    // results of items that are stored
 	refused string // why the others are not
@@ -71,14 +92,19 @@ type run struct {
 // Try processes the items of a parcel. The row of the run that it returns is to be
 // inserted.
 func (w *Worker) Try(ctx context.Context, processor model.Processor, p format.Parcel) (*run, error) {
-	r := &run{w: w, processor: processor, parcel: p, endings: make([]ending, len(p.Items)), idle: make(chan struct{}), most: len(p.Items)}
+	attempts, atOnce := w.bounds(p.Processor)
+	r := &run{
+		w: w, processor: processor, parcel: p, began: time.Now(), attempts: attempts, places: w.places.free(p.Processor, atOnce),
+		endings: make([]ending, len(p.Items)), begunAll: make(chan struct{}), idle: make(chan struct{}), most: len(p.Items),
+	}
+	r.skip()
 	if deadline, ok := ctx.Deadline(); ok {
 		r.until = deadline.Add(-StopEarly)
 		if !time.Now().Before(r.until) {
 			return nil, ErrNoTime
 		}
 	}
-	r.workers = min(w.Options.Parallel, len(p.Items))
+	r.workers = min(cmp.Or(atOnce, w.Options.Parallel), len(p.Items))
 	for range r.workers {
 		go r.work(ctx)
 	}
@@ -135,14 +161,47 @@ func (r *run) work(ctx context.Context) {
 	})
 	defer watch.Stop()
 	for {
+		leave := r.enter(ctx)
 		i, limit, ok := r.begin(ctx, &at)
 		if !ok {
+			leave()
 			return
 		}
 		watch.Reset(limit + Grace)
-		if !r.end(i, r.call(ctx, i, limit)) {
+		e := r.call(ctx, i, limit)
+		leave()
+		if !r.end(i, e) {
 			return
 		}
+	}
+}
+
+// enter waits for a place of the processor, while items may begin. leave frees it.
+func (r *run) enter(ctx context.Context) (leave func()) {
+	if r.places == nil {
+		return func() {}
+	}
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	if !r.until.IsZero() {
+		wait, cancel = context.WithDeadline(ctx, r.until)
+	}
+	defer cancel()
+	select {
+	case r.places <- struct{}{}:
+		return func() { <-r.places }
+	case <-r.begunAll:
+	case <-wait.Done():
+	}
+	return func() {}
+}
+
+// skip goes to the next item that is to be tried. Its caller has mu, or is alone.
+func (r *run) skip() {
+	for r.next < len(r.endings) && r.parcel.Wait(r.next) > 0 {
+		r.next++
+	}
+	if r.next == len(r.endings) {
+		close(r.begunAll)
 	}
 }
 
@@ -163,6 +222,7 @@ func (r *run) begin(ctx context.Context, at *current) (i int, limit time.Duratio
 	}
 	at.item, at.overdueAt = r.next, now.Add(limit+Grace)
 	r.next++
+	r.skip()
 	r.begun++
 	return at.item, limit, true
 }
@@ -200,7 +260,7 @@ func (r *run) end(i int, e ending) bool {
 	}
 	r.endings[i] = e
 	r.begun--
-	if len(r.endings) > model.ParcelItems && !r.repeats(e) { // else items that fail would keep those behind them from every try
+	if len(r.endings) > model.ParcelItems && !r.repeats(i, e) { // else items that fail would keep those behind them from every try
 		r.line = format.AppendResult(r.line[:0], r.result(i, e))
 		r.size += len(r.line)
 	}
@@ -217,7 +277,7 @@ func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
 		}
 	}()
 	item := r.parcel.Items[i]
-	item.Batch, item.Try = r.parcel.Batch, r.parcel.ID.Try+1
+	item.Batch, item.Try = r.parcel.Batch, r.parcel.Tried(i)+1
 	returned, err := r.processor.Process(ctx, item)
 	var result []byte
 	if err == nil {
@@ -231,7 +291,11 @@ func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
 		reason := strings.TrimPrefix(err.Error(), model.ErrRejected.Error()+": ")
 		return ending{outcome: model.ItemRejected, err: cmp.Or(reason, unknown)}
 	}
-	return ending{outcome: model.ItemFailed, err: cmp.Or(err.Error(), unknown)}
+	e = ending{outcome: model.ItemFailed, err: cmp.Or(err.Error(), unknown)}
+	if later, ok := errors.AsType[*model.Later](err); ok {
+		e.isFree, e.wait = later.Snoozed, new(min(max(0, later.Wait), model.MaxWait))
+	}
+	return e
 }
 
 // compactResult returns the result as it is stored.
@@ -253,23 +317,37 @@ func compactResult(result json.RawMessage) ([]byte, error) {
 }
 
 // repeats reports whether an item that ended so remains for the next try.
-func (r *run) repeats(e ending) bool {
-	return e.outcome == model.ItemFailed && r.parcel.ID.Try < model.MaxTries-1
+func (r *run) repeats(i int, e ending) bool {
+	return e.outcome == model.ItemFailed && r.parcel.ID.Try < model.ParcelTries-1 && r.used(i, e) < r.attempts
 }
 
-// Row returns the results. Items that failed, did not begin, or have no place in
-// the row, remain for the next try, or fail in the last one.
+// used returns how many attempts an item has used that ended so.
+func (r *run) used(i int, e ending) int {
+	if e.isFree {
+		return r.parcel.Tried(i)
+	}
+	return r.parcel.Tried(i) + 1
+}
+
+// Row returns the results. Items that failed and have attempts left, did not
+// begin, wait, or have no place in the row, remain for the next try.
 func (r *run) Row() format.ResultRow {
 	row, left := format.ResultRow{ID: r.parcel.ID}, r.most
 	body := append(make([]byte, 0, 128*len(r.endings)), format.ResultsVersion+"\n"...)
+	var waits []time.Duration
+	share := 0.5 + rand.Float64()/2 // of the usual wait
 	for i, e := range r.endings {
-		if e.outcome == "" {
-			e = ending{outcome: model.ItemFailed, err: notBegun}
+		switch {
+		case r.parcel.Wait(i) > 0:
+			e = ending{outcome: model.ItemFailed, err: waiting, isFree: true, wait: new(max(0, r.parcel.Wait(i)-time.Since(r.began)))}
+		case e.outcome == "":
+			e = ending{outcome: model.ItemFailed, err: notBegun, isFree: true}
 		}
-		if left == 0 {
+		if left == 0 && !e.isFree {
 			e = ending{outcome: model.ItemFailed, err: r.refused}
 		}
-		if !r.repeats(e) && left > 0 {
+		repeats := r.repeats(i, e)
+		if !repeats && left > 0 {
 			left--
 		}
 		switch {
@@ -277,21 +355,73 @@ func (r *run) Row() format.ResultRow {
 			row.Done++
 		case e.outcome == model.ItemRejected:
 			row.Rejected++
-		case r.repeats(e):
-			if row.Remaining = append(row.Remaining, r.parcel.Index(i)); len(row.Remaining) == 1 {
+		case repeats:
+			used := r.used(i, e)
+			if row.Item == "" || used > slices.Max(row.Attempts) {
 				row.Item, row.Cause = r.parcel.Items[i].ID, e.err
 			}
+			row.Remaining = append(row.Remaining, r.parcel.Index(i))
+			row.Attempts = append(row.Attempts, used)
+			if e.wait == nil {
+				e.wait = new(time.Duration(float64(usualWait(used)) * share))
+			}
+			waits = append(waits, *e.wait)
 			continue
 		default:
 			row.Failed++
-			e.err = fmt.Sprintf("attempt %d of %d: %s", r.parcel.ID.Try+1, model.MaxTries, e.err)
+			e.err = r.lastWords(i, e)
 		}
 		body = format.AppendResult(body, r.result(i, e))
 	}
 	if row.Count() > 0 {
 		row.Packed = r.w.Coders.Compress(body)
 	}
+	if len(waits) > 0 {
+		var next time.Duration
+		next, row.Waits = nextTry(waits)
+		row.NextAt = time.Now().Add(next)
+	}
 	return row
+}
+
+// lastWords returns the error of an item that has failed.
+func (r *run) lastWords(i int, e ending) string {
+	if used := r.used(i, e); used >= r.attempts {
+		return fmt.Sprintf("attempt %d of %d: %s", used, r.attempts, e.err)
+	}
+	return fmt.Sprintf("items of its parcel were tried %d times: %s", model.ParcelTries, e.err)
+}
+
+// usualWait returns the longest wait of an item that has used so many attempts.
+func usualWait(used int) time.Duration {
+	wait := firstDelay
+	for ; used > 1 && wait < maxDelay; used-- {
+		wait *= 2
+	}
+	return min(wait, maxDelay)
+}
+
+// nextTry returns when the next try of a parcel begins whose items wait so long,
+// and for how many milliseconds more each of them waits; nil: none does. None
+// begins before its wait has ended.
+func nextTry(waits []time.Duration) (next time.Duration, more []int64) {
+	first := slices.Min(waits)
+	limit := first + max(first/together, time.Second)
+	for _, wait := range waits {
+		if wait <= limit {
+			next = max(next, wait)
+		}
+	}
+	for i, wait := range waits {
+		if wait <= next {
+			continue
+		}
+		if more == nil {
+			more = make([]int64, len(waits))
+		}
+		more[i] = max(1, (wait - next).Milliseconds())
+	}
+	return next, more
 }
 
 // result returns the result of an item.

@@ -1,10 +1,12 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"kennel/queue"
@@ -18,8 +20,40 @@ import (
 type Worker struct {
 	*base.Base
 	Collector *collect.Collector
+	places    places
 	stuck     stuck   // items that fail repeatedly
 	foreign   foreign // what only other processes can process
+}
+
+// bounds returns how many attempts an item has, and how many items of the
+// processor this process works on at the same time; 0: no bound.
+func (w *Worker) bounds(processor string) (attempts, atOnce int) {
+	if b, ok := w.Processors[processor].(model.Bounded); ok {
+		attempts, atOnce = b.Bounds()
+	}
+	return min(cmp.Or(attempts, model.MaxTries), model.MostTries), atOnce
+}
+
+// places bound the items of processors that a process works on at the same time.
+type places struct {
+	mu sync.Mutex
+	of map[string]chan struct{} // by processor; guarded by mu
+}
+
+// free returns what a processor's items take a place in; nil: there is no bound.
+func (p *places) free(processor string, atOnce int) chan struct{} {
+	if atOnce == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = make(map[string]chan struct{})
+	}
+	if p.of[processor] == nil {
+		p.of[processor] = make(chan struct{}, atOnce)
+	}
+	return p.of[processor]
 }
 
 // Foreign returns what this process has put back in the last ten minutes because
@@ -102,7 +136,7 @@ func (w *Worker) Stuck() []Stuck {
 
 // retryOf returns what to record of a parcel after a try, or nil: nothing remains,
 // the try was made in an earlier delivery, or enough was recorded.
-func (w *Worker) retryOf(p format.Parcel, row format.ResultRow, next time.Time) *format.Retry {
+func (w *Worker) retryOf(p format.Parcel, row format.ResultRow) *format.Retry {
 	switch {
 	case len(row.Remaining) == 0:
 		w.stuck.done(p.Batch, p.ID)
@@ -110,7 +144,11 @@ func (w *Worker) retryOf(p format.Parcel, row format.ResultRow, next time.Time) 
 	case row.Cause == "":
 		return nil
 	}
-	r := format.Retry{Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.Remaining), Item: row.Item, Error: model.ShortenTo(row.Cause, format.MaxRetryError), NextAt: next.UTC()}
+	most, _ := w.bounds(p.Processor)
+	r := format.Retry{
+		Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.Remaining), Item: row.Item, Error: model.ShortenTo(row.Cause, format.MaxRetryError),
+		NextAt: row.NextAt.UTC(), Attempts: slices.Max(row.Attempts), MaxAttempts: most,
+	}
 	if !w.stuck.failed(p.Batch, r) {
 		return nil
 	}

@@ -168,7 +168,7 @@ func (s *Store) write(ctx context.Context, id string, p *entry) (group []*change
 			p.known, isStored = new(l), true
 		}
 		next := *p.known
-		next.Counted = slices.Clone(next.Counted)
+		next.Tried = slices.Clone(next.Tried)
 		changed := false
 		for _, c := range group {
 			changed = c.apply(&next) || changed

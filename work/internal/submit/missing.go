@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,17 +43,19 @@ func (s *Submitter) PutParcels(ctx context.Context, d format.Details, m Missing)
 			}
 			p := d.Parcel(n)
 			last, remain := m.Results.Open[n]
+			wait := time.Duration(0)
 			if remain && m.Again {
 				if p, err = s.nextTry(packed, last); err != nil {
 					return err
 				}
 				packed = p.Pack(&s.Coders, p.Lines())
+				wait = min(max(0, time.Until(last.NextAt)), model.MaxWait)
 			} else if m.Results.Known.Has(n) {
 				done.add(n)
 				continue
 			}
 			puts.Go(func() error {
-				err := s.PutPacked(ctx, d.QueueOf(p.ID.Parcel, s.Options.Partitions), p, packed, 0)
+				err := s.PutPacked(ctx, d.QueueOf(p.ID.Parcel, s.Options.Partitions), p, packed, wait)
 				if err == nil {
 					done.add(p.ID.Parcel)
 				}
@@ -71,7 +74,7 @@ func (s *Submitter) nextTry(packed []byte, last format.ResultRow) (format.Parcel
 	if err != nil {
 		return format.Parcel{}, fmt.Errorf("%w: %w", model.ErrCorrupt, err)
 	}
-	return staged.Again(last.Remaining, last.ID.Try+1)
+	return staged.Again(last)
 }
 
 // progress is how far a task came whose steps end in any order.

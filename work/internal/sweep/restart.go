@@ -63,6 +63,12 @@ func (s *Sweeper) isStalled(ctx context.Context, l format.BatchRow, now time.Tim
 			since = opened
 		}
 	}
+	if l.WaitsUntil.After(since) { // by the clock of a worker
+		since = l.WaitsUntil
+		if most := l.WrittenAt.Add(model.MaxWait); most.Before(since) {
+			since = most
+		}
+	}
 	quiet := now.Sub(since)
 	if quiet < min(MinStalled<<min(l.Restarts, 8), maxStalled) {
 		return false, nil
@@ -128,7 +134,7 @@ func (s *Sweeper) restart(ctx context.Context, l format.BatchRow) (err error) {
 func (s *Sweeper) putMissing(ctx context.Context, l format.BatchRow) error {
 	var uncounted []format.ResultRow
 	r, err := s.Store.ReadResults(ctx, l, func(row format.ResultRow) {
-		if !l.Counted.Has(row.ID.Bit()) {
+		if !l.Tried.Has(row.ID) {
 			uncounted = append(uncounted, row)
 		}
 	})

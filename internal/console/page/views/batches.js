@@ -108,7 +108,7 @@ function one({ batch, results }, ctx) {
     ],
     b.error ? note('bad', h('p', null, b.error)) : null,
     b.state === 'held' ? note('warn', h('p', null, 'The gate of the work queues is closed, so the items wait. ', to('Gates', 'gates'))) : null,
-    b.retrying ? note('warn', h('p', null, `${count(b.retrying.items, 'item')}${b.retrying.more ? ' or more' : ''} failed and ${b.retrying.items === 1 && !b.retrying.more ? 'is' : 'are'} tried again. Item `, code(b.retrying.item), ` had ${count(b.retrying.attempts, 'attempt')} of 5. Its last error: ${b.retrying.error}`)) : null,
+    b.retrying ? note('warn', h('p', null, `${count(b.retrying.items, 'item')}${b.retrying.more ? ' or more' : ''} failed or put off, and tried again. Item `, code(b.retrying.item), ` had ${number(b.retrying.attempts)} of ${count(b.retrying.maxAttempts, 'attempt')}. Its last error: ${b.retrying.error}`)) : null,
     h('div', { class: 'big' }, progress(b)),
     facts([
       ['State', stateOf(b)],
