@@ -45,7 +45,7 @@ type TimerRun struct {
 	received
 }
 
-// Timers returns all timers of the program.
+// Timers returns all timers of the program, by name.
 func (c *Client) Timers(ctx context.Context) (l TimerList, err error) {
 	_, err = c.call(ctx, request{method: http.MethodGet, path: "/timers", repeats: always}, &l)
 	return l, err

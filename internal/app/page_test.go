@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,6 +106,35 @@ func TestPage(t *testing.T) {
 				t.Errorf("me: %d %v %s, want %+v or %q", answer.StatusCode, answer.Header, body, tt.me, tt.code)
 			}
 		})
+	}
+}
+
+// TestMeIsDocumented: docs/api.md shows every member of the answer of /me.
+func TestMeIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "- `GET /api/console/api/me`")
+	shown, _, _ := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatal("docs/api.md does not have the route")
+	}
+	host, err := customhandler.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge.ServeRoutes(host, edge.NewPeople(config.Config{}, slog.New(slog.DiscardHandler)).Routes(nil))
+	w := httptest.NewRecorder()
+	host.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:7071/api/console/api/me", nil))
+	var members map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &members); err != nil || len(members) == 0 {
+		t.Fatalf("%s, %v", w.Body, err)
+	}
+	for member := range members {
+		if !strings.Contains(shown, strconv.Quote(member)+":") {
+			t.Errorf("docs/api.md does not show %q of the answer", member)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -315,6 +316,32 @@ func TestStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestList: timers are listed by name, in whatever order they are declared.
+func TestList(t *testing.T) {
+	inTime(t, func(t *testing.T, a *account) {
+		rows, err := table.New(a.watched)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := &program.Declared{Name: "shop"}
+		for _, name := range []string{"report", "digest", "sweep", "archive"} {
+			declared.Timers = append(declared.Timers, &program.Timer{Name: name, Schedule: "@every 10m", Zone: "UTC", Timeout: program.Timeout, MaxAttempts: program.TimerAttempts, Work: func(context.Context) error { return nil }})
+		}
+		timers, err := New(declared, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := timers.List(t.Context())
+		var listed []string
+		for _, one := range all {
+			listed = append(listed, one.Timer)
+		}
+		if want := []string{"archive", "digest", "report", "sweep"}; err != nil || !slices.Equal(listed, want) {
+			t.Errorf("listed %q, %v, want %q", listed, err, want)
+		}
+	})
 }
 
 // TestRequests counts the requests for a slot: of the process that does it, and

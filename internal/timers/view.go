@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"kennel/internal/attempt"
@@ -32,7 +34,7 @@ type Last struct {
 	Error   *string   `json:"error"`   // null if it is done
 }
 
-// List returns all timers, in the order of their declaration.
+// List returns all timers by name.
 func (t *Timers) List(ctx context.Context) ([]State, error) {
 	if len(t.all) == 0 {
 		return []State{}, nil // and perhaps there is no table
@@ -59,6 +61,7 @@ func (t *Timers) List(ctx context.Context) ([]State, error) {
 	for _, one := range t.all {
 		all = append(all, one.state(rows[one.Name], attempt.Now(ctx)))
 	}
+	slices.SortFunc(all, func(a, b State) int { return strings.Compare(a.Timer, b.Timer) })
 	return all, nil
 }
 
