@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kennel"
 	"kennel/kenneltest"
@@ -28,6 +29,13 @@ func vault(a *kennel.App) error {
 		}
 		return nil
 	}})
+	sums := kennel.NewProcessor(a, "sums", func(_ context.Context, s secret) (int, error) { return len(s.Text), nil }, &kennel.ProcessorOptions[secret]{Validate: func(s secret) error {
+		if s.Text == "" {
+			return errors.New("text is missing")
+		}
+		return nil
+	}})
+	numbers := a.Numbers("orders", nil)
 	secrets.Handle(func(context.Context, secret) error { return kennel.Reject(errors.New("it cannot be kept")) }, nil)
 	a.UseHTTP(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(wrapped{w}, r) })
@@ -39,6 +47,23 @@ func vault(a *kennel.App) error {
 			kennel.Error(w, err)
 		case "second":
 			_, err := secrets.SendAll(r.Context(), slices.Values([]kennel.Message[secret]{{Body: secret{"x"}}, {}}))
+			kennel.Error(w, err)
+		case "early", "never":
+			delay := map[string]time.Duration{"early": -time.Second, "never": 8 * 24 * time.Hour}[r.PathValue("kind")]
+			_, err := secrets.Send(r.Context(), secret{"x"}, &kennel.SendOptions{Delay: delay})
+			if !errors.Is(err, kennel.ErrInvalid) {
+				err = fmt.Errorf("not ErrInvalid: %v", err)
+			}
+			kennel.Error(w, err)
+		case "nothing", "everything":
+			count := map[string]int{"nothing": 0, "everything": 1 << 40}[r.PathValue("kind")]
+			_, err := numbers.NextRange(r.Context(), count)
+			kennel.Error(w, err)
+		case "item":
+			_, err := sums.Submit(r.Context(), slices.Values([]secret{{"x"}, {}}), nil)
+			if !errors.Is(err, kennel.ErrInvalid) {
+				err = fmt.Errorf("not ErrInvalid: %v", err)
+			}
 			kennel.Error(w, err)
 		case "large":
 			_, err := secrets.Send(r.Context(), secret{strings.Repeat("x", 70<<20)}, nil)
@@ -77,6 +102,11 @@ func TestError(t *testing.T) {
 		}{
 			{"invalid", 400, `{"error":{"code":"bad_message","message":"A message was not sent: text is missing."}}`},
 			{"second", 400, `"message":"A message was not sent: text is missing."`}, // the first one was
+			{"early", 400, `{"error":{"code":"bad_delay","message":"A message was not sent: its delay is negative, or not less than 7 days."}}`},
+			{"never", 400, `"code":"bad_delay"`},
+			{"nothing", 400, `"code":"bad_count"`},
+			{"everything", 400, `"code":"bad_count"`},
+			{"item", 400, `"code":"bad_items","message":"Nothing was queued, because of an invalid item.","items":[{"line":2,"message":"text is missing"}]`},
 			{"large", 413, `"code":"message_too_large"`},
 			{"stopping", 503, `"code":"stopping"`},
 			{"late", 504, `"code":"timeout"`},

@@ -166,7 +166,7 @@ func (p *Processor[T, R]) write(w io.Writer, items iter.Seq[T]) error {
 			line, err = withID(line, n)
 		}
 		if err != nil {
-			return fmt.Errorf("item %d: %w", n, err)
+			return &program.ItemError{Place: n, Err: err}
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err

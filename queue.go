@@ -154,9 +154,6 @@ func (q *Queue[T]) Send(ctx context.Context, body T, options *SendOptions) (Sent
 		return Sent{}, fmt.Errorf("send to queue %q: %w", q.declared.Name, ErrNotRunning)
 	}
 	text, err := q.codec.encode(body)
-	if err == nil && opt.Delay < 0 {
-		err = fmt.Errorf("%w: the delay is %v", ErrInvalid, opt.Delay)
-	}
 	if err != nil {
 		return Sent{}, fmt.Errorf("send to queue %q: %w", q.declared.Name, err)
 	}

@@ -53,8 +53,8 @@ func (a *App) HandleFunc(pattern string, handler func(http.ResponseWriter, *http
 }
 
 // Error answers a call with an error of the queues, numbers, gates, batches and
-// messages of the program, as the built-in routes do: 400 for a message that its
-// queue does not take, 503 while storage does not respond or the process stops,
-// and so on, with a body of {"error":{"code","message"}}. Any other error is 500;
+// messages of the program, as the built-in routes do: 400 for a message, an item,
+// a delay or a count that is not valid, 503 while storage does not respond or the
+// process stops, and so on, with a body of {"error":{"code","message"}}. Any other error is 500;
 // its caller reads no cause, and the log does. It must be the last write.
 func Error(w http.ResponseWriter, err error) { parts.WriteError(w, err) }

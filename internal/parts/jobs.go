@@ -46,8 +46,14 @@ func (r *Running) Send(ctx context.Context, queue string, body []byte, delay tim
 	return id, err
 }
 
+// errCount reports a number of numbers that cannot be reserved at once.
+var errCount = errors.New("the count is not valid")
+
 // NextNumbers reserves consecutive numbers and returns the first one.
 func (r *Running) NextNumbers(ctx context.Context, sequence string, count int) (first int64, err error) {
+	if count < 1 || count > ids.MaxLease {
+		return 0, fmt.Errorf("numbers %q: %w: it is %d; use 1 to %d", sequence, errCount, count, ids.MaxLease)
+	}
 	if count == 1 {
 		return r.jobs.sequences.Next(ctx, sequence)
 	}

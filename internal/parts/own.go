@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"kennel/ids"
 	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/attempt"
@@ -22,6 +23,7 @@ import (
 	"kennel/internal/queues"
 	"kennel/internal/table"
 	"kennel/internal/timers"
+	"kennel/work"
 )
 
 // Running is an assembled program, for the code of its author.
@@ -196,14 +198,29 @@ var notStarted = &customhandler.Error{Status: http.StatusServiceUnavailable, Cod
 
 // WriteError answers a call of a declared route with an error.
 func WriteError(w http.ResponseWriter, err error) {
+	item, isItem := errors.AsType[*program.ItemError](err)
 	switch {
+	case isItem:
+		err = &work.ItemErrors{Items: []work.ItemError{{Line: item.Place, Message: causeOf(item.Err)}}}
+	case errors.Is(err, errCount):
+		err = edge.BadRequest("bad_count", fmt.Sprintf("The count of numbers must be from 1 to %d.", ids.MaxLease))
+	case errors.Is(err, queues.ErrDelay):
+		err = edge.BadRequest("bad_delay", "A message was not sent: its delay is negative, or not less than 7 days.")
 	case errors.Is(err, program.ErrInvalid) && !errors.Is(err, queues.ErrTooLarge):
-		_, cause, _ := strings.Cut(err.Error(), program.ErrInvalid.Error()+": ")
-		err = edge.BadRequest("bad_message", fmt.Sprintf("A message was not sent: %s.", cause))
+		err = edge.BadRequest("bad_message", fmt.Sprintf("A message was not sent: %s.", causeOf(err)))
 	case errors.Is(err, program.ErrNotRunning):
 		err = fmt.Errorf("%w (%w)", err, attempt.ErrStopping) // a route is served between the start and the stop
 	}
 	api.WriteOwn(w, err)
+}
+
+// causeOf returns why a message or an item is not valid.
+func causeOf(err error) string {
+	text := err.Error()
+	if _, cause, found := strings.Cut(text, program.ErrInvalid.Error()+": "); found {
+		return cause
+	}
+	return text
 }
 
 // ownRoutes returns the declared routes.

@@ -6,6 +6,7 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -188,3 +189,15 @@ var (
 	ErrNotRunning = errors.New("the program is not running: it begins with OnStart")
 	ErrInvalid    = errors.New("the message is not valid")
 )
+
+// ItemError reports an item of a batch that cannot be submitted. Nothing of the
+// batch was stored.
+type ItemError struct {
+	Place int // from 1
+	Err   error
+}
+
+// Error implements error.
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Place, e.Err) }
+
+func (e *ItemError) Unwrap() error { return e.Err }
