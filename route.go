@@ -28,7 +28,10 @@ type RouteOptions struct {
 //
 // The Functions host stands before it: it rebuilds the path, joins headers of
 // one name, sends no chunked body, takes an answer as a whole and only then
-// passes it on, and ends a call after 230 seconds. Refused are {$}, host names,
+// passes it on, and ends a call after 230 seconds. The handler does not see the
+// function key of the caller, so that the program cannot log it: the header
+// X-Functions-Key is removed, and, unless the level is LevelAnonymous, the query
+// parameter "code" in any case. Refused are {$}, host names,
 // patterns without a method or that match what another one matches, and first
 // segments of built-in routes.
 func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions) {

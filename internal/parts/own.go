@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -234,6 +235,7 @@ func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
 		routes = append(routes, edge.Route{
 			Function: program.FunctionOfRoute(r), Pattern: method + " /api" + strings.TrimSpace(path), Own: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				request = withoutKey(request, r.Level)
 				w = customhandler.WithRequest(w, request)
 				if err := l.wait(request.Context()); err != nil {
 					w.Header().Set("Retry-After", "1")
@@ -245,6 +247,49 @@ func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
 		})
 	}
 	return routes
+}
+
+// The places of a function key in a call, which the host passes on. It reads the
+// name of the parameter in any case.
+const (
+	keyHeader    = "X-Functions-Key"
+	keyParameter = "code"
+)
+
+// withoutKey returns a call without the function key of its caller, which the
+// host has checked: the program may log the address or the headers. The host
+// checks no key for anonymous routes, so there the parameter is the program's own,
+// such as the code of a sign-in.
+func withoutKey(r *http.Request, level program.Level) *http.Request {
+	query := r.URL.RawQuery
+	if level != program.LevelAnonymous {
+		query = withoutParameter(query, keyParameter)
+	}
+	if query == r.URL.RawQuery && len(r.Header[keyHeader]) == 0 {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del(keyHeader)
+	r.URL.RawQuery = query
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if r.RequestURI = path; query != "" {
+		r.RequestURI += "?" + query
+	}
+	return r
+}
+
+// withoutParameter removes a parameter, and leaves the others as they are.
+func withoutParameter(query, name string) string {
+	all := strings.Split(query, "&")
+	rest := slices.DeleteFunc(slices.Clone(all), func(parameter string) bool {
+		key, _, _ := strings.Cut(parameter, "=")
+		decoded, err := url.QueryUnescape(key)
+		return err == nil && strings.EqualFold(decoded, name)
+	})
+	if len(rest) == len(all) {
+		return query
+	}
+	return strings.Join(rest, "&")
 }
 
 // timerPart is the timers of a program's own as a part of it.
