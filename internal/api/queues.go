@@ -183,7 +183,7 @@ func (q QueueResource) item(ctx context.Context, name string, samples map[string
 	}
 	one.queueDetails = &queueDetails{Handled: true} // by its part, or by the queue whose former name it is
 	if d := q.declared(one.Queue); d != nil {
-		handled, _ := q.Own.HandledBy(ctx, d)
+		handled, _ := q.Own.HandledBy(ctx, d, d.Storage())
 		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), handled}
 	}
 	return one

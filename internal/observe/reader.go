@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"kennel/gate"
+	"kennel/ids"
 	"kennel/internal/azure/requests"
 	"kennel/internal/instances"
 	"kennel/internal/version"
@@ -39,6 +41,8 @@ func (s *StatusReader) Read(ctx context.Context) *Status {
 		Instance:  s.Members.Name(),
 		StartedAt: s.Members.Started.UTC(),
 		Go:        runtime.Version(),
+		Sequences: map[string]ids.Stats{}, // also of a program without these parts
+		Gates:     map[string]gate.Watched{},
 	}
 	view := s.observe(ctx, answer)
 	for _, source := range s.Members.sources {

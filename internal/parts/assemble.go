@@ -69,6 +69,9 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 		return nil, err
 	}
 	e.newID, e.given = outside.NewID, given(d.Settings, outside.Environ)
+	if e.listening == nil {
+		e.unserved = unservedQueues(d, cfg.Storage.Prefix, cfg.Partitions, os.DirFS("."))
+	}
 	r := &Running{settings: settings, prefix: cfg.Storage.Prefix, life: l}
 	parts, err := newParts(e, r)
 	if err != nil {

@@ -40,6 +40,7 @@ type environment struct {
 	life       *life
 	newID      func() string   // of messages; nil: random ones
 	given      map[string]bool // the declared settings that have a value, besides their default
+	unserved   map[string]bool // storage queues for which the package of a host has no function
 	batches    *batchWork      // nil: the program uses none
 	log        *slog.Logger
 }

@@ -72,7 +72,7 @@ func newOwnQueues(e *environment) (*queuePart, error) {
 	}
 	q, err := queues.New(e.declared, store, claims, &queues.Options{
 		Listening: e.listening, Signals: ofQueues(e.signals), Pauses: pauses, Meter: e.meter, Drain: e.cfg.Drain / 2,
-		Ready: e.life.wait, Others: (&versions{members: e.members}).others, Handlers: handlersOf(e.members), NewID: e.newID, Log: e.log,
+		Ready: e.life.wait, Others: (&versions{members: e.members}).others, Handlers: handlersOf(e.members), Unserved: e.unserved, NewID: e.newID, Log: e.log,
 	})
 	if err != nil {
 		return nil, err

@@ -268,5 +268,16 @@ func TestHandledByAnother(t *testing.T) {
 		<-done
 		time.Sleep(3 * time.Minute)
 		handled(false)
+		if status, answer := api.call(t, "POST", "/api/queues/emails/messages", "application/json", `{"to":"ann"}`); status != 202 {
+			t.Fatal(status, answer)
+		}
+		time.Sleep(time.Minute) // the sample before the message counts for a while
+		for minute := range 6 { // a read of the status samples the queues
+			_, answer := api.call(t, "GET", "/api/status", "", "")
+			if found := strings.Contains(answer, `"code":"queue_unhandled","subject":"emails"`); found != (minute >= 3) {
+				t.Errorf("after %d minutes: a problem: %v", minute, found)
+			}
+			time.Sleep(time.Minute)
+		}
 	})
 }

@@ -73,6 +73,38 @@ func checkFunctions(d *program.Declared, prefix string, dir fs.FS) ([]app.Part, 
 	}}}}, nil
 }
 
+// unservedQueues returns the storage queues for whose messages the program has
+// functions, and the host none, because they are not in the folder of the app. In
+// a folder that is no app it returns none.
+func unservedQueues(d *program.Declared, prefix string, partitions int, dir fs.FS) map[string]bool {
+	staged, err := fs.Glob(dir, "*/function.json")
+	if _, missing := fs.Stat(dir, "host.json"); err != nil || missing != nil || len(staged) == 0 {
+		return nil
+	}
+	all := make(map[string]bool)
+	check := func(f program.Function) {
+		for _, b := range f.Bindings {
+			if b.Type == "queueTrigger" && !isStaged(f.WithPrefix(prefix), dir) {
+				all[b.QueueName] = true
+			}
+		}
+	}
+	for _, f := range d.Describe().Functions {
+		check(f)
+		if f.Name != names.PartitionFunction {
+			continue
+		}
+		for n := 1; n < partitions; n++ { // copies of the function of the first one
+			f.Name, f.Bindings = names.FunctionOfPartition(n), slices.Clone(f.Bindings)
+			for i := range f.Bindings {
+				f.Bindings[i].QueueName = names.PartitionQueue(n)
+			}
+			check(f)
+		}
+	}
+	return all
+}
+
 // isStaged reports whether a function has its bindings in the folder of the app.
 // Only these matter to the host, and their form does not.
 func isStaged(f program.Function, dir fs.FS) bool {

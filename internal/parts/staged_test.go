@@ -54,6 +54,27 @@ func TestStaleFunctions(t *testing.T) {
 	}
 }
 
+// TestUnservedQueues: queues whose functions are not in the folder of the app are
+// not worked on behind its host.
+func TestUnservedQueues(t *testing.T) {
+	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{Name: "emails", FormerNames: []string{"mail"}, Handled: 1}, {Name: "sent", SendOnly: true}}}
+	d.Use(program.Batches)
+	for _, prefix := range []string{"", "test2"} {
+		staged := prefixed(d, prefix)
+		if all := unservedQueues(d, prefix, 1, staged); len(all) > 0 {
+			t.Errorf("of a whole package: %v", all)
+		}
+		delete(staged, "Queue-mail/function.json")
+		if all := unservedQueues(d, prefix, 3, staged); len(all) != 3 || !all["mail"] || !all["work-1"] || !all["work-2"] {
+			t.Errorf("without the former name and two partitions: %v", all)
+		}
+		delete(staged, "host.json")
+		if all := unservedQueues(d, prefix, 3, staged); len(all) > 0 {
+			t.Errorf("of a folder that is no app: %v", all)
+		}
+	}
+}
+
 // prefixed returns the folder of an app that was packaged with a prefix.
 func prefixed(d *program.Declared, prefix string) fstest.MapFS {
 	staged := fstest.MapFS{"host.json": {}}

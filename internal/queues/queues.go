@@ -59,6 +59,10 @@ type Options struct {
 	// default: that.
 	Handlers func(context.Context) (others []map[string][]string, known bool)
 
+	// Unserved are the storage queues for which the package of a host has no
+	// function, so that it calls none here; default: none.
+	Unserved map[string]bool
+
 	// NewID returns the id of a new message; default: a random one.
 	NewID func() string
 
@@ -109,7 +113,7 @@ type Queues struct {
 	working   []string                         // the storage queues on which the program works
 	unknown   instances.Tracker[string, error] // what this process could not work on, by queue
 	late      instances.Tracker[string, int64] // storage queues with old messages, and how many are ready
-	unhandled instances.Tracker[string, int64] // declared queues without a living handler, and how many messages are ready
+	unhandled instances.Tracker[string, int64] // declared queues and former names without a living handler, and how many messages are ready
 	stalled   stalled
 	listeners []*queue.Listener[*delivery]
 

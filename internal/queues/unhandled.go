@@ -58,42 +58,58 @@ func (s *stalled) ended(name string) {
 }
 
 // watchUnhandled finds the declared queues on which neither this process nor
-// another living one works, from samples by storage queue.
+// another living one works, although messages are ready in them. A former name is
+// a queue of its own here: it has a function of its own.
 func (q *Queues) watchUnhandled(ctx context.Context, samples map[string]instances.QueueSample) {
 	for _, d := range q.all {
-		sample, sampled := samples[d.Storage()]
-		if d.Handled > 0 || !sampled {
-			continue
+		q.watch(ctx, d, d.Name, d.Storage(), samples)
+		for _, former := range d.FormerNames {
+			q.watch(ctx, d, former, former, samples)
 		}
-		if sample.Ready > 0 {
-			handled, known := q.HandledBy(ctx, d)
-			if !known {
-				continue // what was found lasts for a time
-			}
-			if !handled && q.stalled.lasts(d.Name, sample) >= unhandledAfter {
-				q.unhandled.Occurred(d.Name, sample.Ready, lateLasts)
-				continue
-			}
-			if !handled {
-				q.unhandled.Solved(d.Name)
-				continue
-			}
-		}
-		q.stalled.ended(d.Name)
-		q.unhandled.Solved(d.Name)
 	}
 }
 
-// HandledBy returns whether this process or another living one works on a
-// declared queue. It returns false for known if the others cannot be read; then
-// handled is about this process alone.
-func (q *Queues) HandledBy(ctx context.Context, d *program.Queue) (handled, known bool) {
-	if d.Handled > 0 {
+// watch finds whether a storage queue of a declared queue is not worked on. name is
+// the subject of the problem.
+func (q *Queues) watch(ctx context.Context, d *program.Queue, name, storage string, samples map[string]instances.QueueSample) {
+	sample, sampled := samples[storage]
+	if q.worksOn(d, storage) || !sampled {
+		return
+	}
+	if sample.Ready > 0 {
+		handled, known := q.HandledBy(ctx, d, storage)
+		if !known {
+			return // what was found lasts for a time
+		}
+		if !handled && q.stalled.lasts(name, sample) >= unhandledAfter {
+			q.unhandled.Occurred(name, sample.Ready, lateLasts)
+			return
+		}
+		if !handled {
+			q.unhandled.Solved(name)
+			return
+		}
+	}
+	q.stalled.ended(name)
+	q.unhandled.Solved(name)
+}
+
+// worksOn returns whether this process works on the messages of a declared queue
+// in one of its storage queues.
+func (q *Queues) worksOn(d *program.Queue, storage string) bool {
+	return d.Handled > 0 && !q.opt.Unserved[storage]
+}
+
+// HandledBy returns whether this process or another living one works on the
+// messages of a declared queue in one of its storage queues. It returns false for
+// known if the others cannot be read; then handled is about this process alone.
+func (q *Queues) HandledBy(ctx context.Context, d *program.Queue, storage string) (handled, known bool) {
+	if q.worksOn(d, storage) {
 		return true, true
 	}
 	others, known := q.opt.Handlers(ctx)
 	return slices.ContainsFunc(others, func(handles map[string][]string) bool {
-		return slices.Contains(handles[d.Name], d.Storage())
+		return slices.Contains(handles[d.Name], storage)
 	}), known
 }
 
@@ -102,8 +118,10 @@ func (q *Queues) HandledBy(ctx context.Context, d *program.Queue) (handled, know
 func (q *Queues) handles() map[string][]string {
 	all := make(map[string][]string)
 	for _, d := range q.all {
-		if d.Handled > 0 {
-			all[d.Name] = append([]string{d.Storage()}, d.FormerNames...)
+		for _, storage := range append([]string{d.Storage()}, d.FormerNames...) {
+			if q.worksOn(d, storage) {
+				all[d.Name] = append(all[d.Name], storage)
+			}
 		}
 	}
 	return all
@@ -112,10 +130,22 @@ func (q *Queues) handles() map[string][]string {
 // unhandledProblems returns the queues on which no living process works.
 func (q *Queues) unhandledProblems() (all []instances.Problem) {
 	for name, p := range q.unhandled.All() {
+		what := fmt.Sprintf("No living instance works on queue %s; %d messages are ready in it.", name, p.Cause)
+		if storage := q.storageOf(name); q.opt.Unserved[storage] {
+			what += fmt.Sprintf(" The app was packaged without its function %s.", program.FunctionOfQueue(storage))
+		}
 		all = append(all, instances.Problem{
 			Code: instances.QueueUnhandled, Subject: name, Since: p.Since, Count: p.Cause,
-			What: fmt.Sprintf("No living instance works on queue %s; %d messages are ready in it.", name, p.Cause),
+			What: what,
 		})
 	}
 	return all
+}
+
+// storageOf returns the storage queue of a declared queue, or of a former name.
+func (q *Queues) storageOf(name string) string {
+	if o := q.declared[name]; o != nil {
+		return o.Storage()
+	}
+	return name
 }

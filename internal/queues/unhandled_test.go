@@ -3,6 +3,7 @@ package queues
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,59 @@ func TestUnhandled(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			check("the next one waits", false)
 			take()
+		}
+	})
+}
+
+// TestUnserved: a queue whose handler this build declares, and whose function its
+// host does not have, is not worked on here; neither is a former name without one.
+func TestUnserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(nil)
+		rows, err := table.New(w.rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &program.Declared{Name: "shop", Queues: []*program.Queue{
+			{Name: "mails", StorageQueue: "jobs", FormerNames: []string{"letters"}, Handled: 1, Timeout: time.Minute},
+			{Name: "orders", Handled: 1, Timeout: time.Minute},
+		}}
+		o := &Options{
+			Unserved: map[string]bool{"jobs": true, "letters": true},
+			Handlers: func(context.Context) ([]map[string][]string, bool) { return nil, true },
+		}
+		q, err := New(d, w.queues, func(name string) (*queue.Claims, error) { return queue.NewKeptClaims(rows, w.blobs, name) }, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		for _, name := range []string{"mails", "orders"} {
+			if _, err := q.Send(ctx, name, order{N: 1}.text(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.queues.Put(ctx, "letters", "YQ==", 0); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := q.Sample(ctx); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4 * time.Minute)
+		}
+		found := make(map[string]string)
+		for _, p := range q.Problems() {
+			if p.Code == instances.QueueUnhandled {
+				found[p.Subject] = p.What
+			}
+		}
+		if len(found) != 2 || !strings.Contains(found["mails"], "without its function Queue-jobs.") || !strings.Contains(found["letters"], "Queue-letters.") {
+			t.Errorf("problems %q", found)
+		}
+		var r instances.Report
+		q.Facts(&r)
+		if all := instances.HandledSection.Of(r); len(all) != 1 || !slices.Equal(all["orders"], []string{"orders"}) {
+			t.Errorf("works on %v", all)
 		}
 	})
 }
