@@ -12,20 +12,23 @@ import (
 // Queue is a queue that the program declares, or one of its built-in parts, with
 // a sample of its storage queue that was taken for the call.
 type Queue struct {
-	Queue         string     `json:"queue"`
-	Own           bool       `json:"own"`    // the program declares it, and it takes messages
-	Paused        *Pause     `json:"paused"` // nil: it is not
-	Ready         int64      `json:"ready"`
-	InFlight      int64      `json:"inFlight"`
-	Delayed       int64      `json:"delayed"`
-	OldestSeconds float64    `json:"oldestSeconds"` // of the ready ones; 0 for none
-	DeadLetters   int64      `json:"deadLetters"`
-	StorageQueue  string     `json:"storageQueue"` // whose messages the numbers count
-	Concurrency   int        `json:"concurrency"`  // 0: the program does not work on it, or it is built in
-	LastOKAt      *time.Time `json:"lastOkAt"`     // by the process that answers; nil: none yet
+	Queue           string     `json:"queue"`
+	Own             bool       `json:"own"`    // the program declares it, and it takes messages
+	Paused          *Pause     `json:"paused"` // nil: it is not
+	Ready           int64      `json:"ready"`
+	InFlight        int64      `json:"inFlight"`
+	Delayed         int64      `json:"delayed"`
+	OldestSeconds   float64    `json:"oldestSeconds"` // of the ready ones; 0 for none
+	DeadLetters     int64      `json:"deadLetters"`
+	StorageQueue    string     `json:"storageQueue"`    // whose messages the numbers count
+	DrainedBy       []string   `json:"drainedBy"`       // the declared queues of which this is a former name; nil: it is none
+	Concurrency     int        `json:"concurrency"`     // 0: the program does not work on it, or it is built in
+	DonePerSecond   float64    `json:"donePerSecond"`   // messages, by all living instances
+	FailedPerSecond float64    `json:"failedPerSecond"` // attempts
+	LastOKAt        *time.Time `json:"lastOkAt"`        // by the process that answers; nil: none yet
 
 	// Only [Client.Queue] returns these.
-	MaxAttempts    int     `json:"maxAttempts"` // 0 for a built-in one
+	MaxAttempts    int     `json:"maxAttempts"`
 	TimeoutSeconds float64 `json:"timeoutSeconds"`
 	Handled        bool    `json:"handled"` // the program works on it
 

@@ -54,9 +54,10 @@ same numbers.`,
 
 func (con *console) queuesShowCommand(to *target) *cobra.Command {
 	return &cobra.Command{
-		Use:         "show QUEUE",
-		Short:       "show a queue and how its messages are worked on",
-		Long:        `Prints the messages of a queue, and the limits of its attempts.`,
+		Use:   "show QUEUE",
+		Short: "show a queue and how its messages are worked on",
+		Long: `Prints the messages of a queue, how many are done and fail a second, and the limits of its
+attempts.`,
 		Example:     "kennel queues show emails",
 		Annotations: requestExits("printed"),
 		Args:        oneWord("queue", "emails"),
@@ -119,7 +120,12 @@ func describeQueue(q client.Queue) string {
 	if q.Paused != nil {
 		add("it %s", describePause(q.Paused))
 	}
+	if q.DonePerSecond+q.FailedPerSecond > 0 {
+		add("%.4g messages a second are done, and %.4g attempts a second fail", q.DonePerSecond, q.FailedPerSecond)
+	}
 	switch {
+	case len(q.DrainedBy) > 0:
+		add("it is a former name that is drained by %s; without messages it can go from FormerNames", strings.Join(q.DrainedBy, " and "))
 	case !q.Own:
 		add("it belongs to a built-in part, which alone puts messages into it")
 	case !q.Handled:

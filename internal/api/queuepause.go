@@ -30,21 +30,17 @@ func (q QueueResource) changePause(r *http.Request, what string, do func(context
 		return edge.Reply{}, err
 	}
 	name := r.PathValue("queue")
-	switch {
-	case q.declared(name) != nil:
-	case q.Members.LetterCount(name) != nil:
-		return edge.Reply{}, errQueueBuiltIn
-	default:
-		return edge.Reply{}, errNoQueue
+	if _, err := q.sendable(name); err != nil {
+		return edge.Reply{}, err
 	}
 	if err := do(r.Context(), name, p); err != nil {
 		return edge.Reply{}, err
 	}
 	q.made(r, what, "queue", p)
-	samples, err := q.Members.SampleAll(r.Context())
-	if err != nil {
-		samples = q.Members.Samples()
+	s := seen{rates: q.Members.Rates(r.Context())}
+	if s.samples, err = q.Members.SampleAll(r.Context()); err != nil {
+		s.samples = q.Members.Samples()
 	}
-	pauses, _ := q.Pauses.Known()
-	return edge.Reply{Status: http.StatusOK, Body: q.item(r.Context(), name, samples, pauses)}, nil
+	s.pauses, _ = q.Pauses.Known()
+	return edge.Reply{Status: http.StatusOK, Body: q.item(r.Context(), name, s)}, nil
 }

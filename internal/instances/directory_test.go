@@ -392,16 +392,48 @@ func TestRecent(t *testing.T) {
 			{func() {
 				do("a", Work{Done: 5, Repeated: 1, DeadLetters: 1, Retried: 9, HandSeconds: 2.5, Latencies: []int64{5, 0}})
 			},
-				map[string]Recent{"a": {7, 2.5, []int64{5, 0}}}},
-			{func() { do("b", Work{Returned: 3, HandSeconds: 1}) }, map[string]Recent{"a": {7, 2.5, []int64{5, 0}}}},
-			{func() { do("a", Work{Done: 8, Repeated: 1, DeadLetters: 1, HandSeconds: 4, Latencies: []int64{5, 3}}) },
-				map[string]Recent{"a": {3, 1.5, []int64{0, 3}}}},
-			{func() {}, map[string]Recent{"a": {3, 1.5, []int64{0, 3}}}},
+				map[string]Recent{"a": {7, 5, 10, 2.5, []int64{5, 0}}}},
+			{func() { do("b", Work{Returned: 3, HandSeconds: 1}) }, map[string]Recent{"a": {7, 5, 10, 2.5, []int64{5, 0}}}},
+			{func() {
+				do("a", Work{Done: 8, Repeated: 1, DeadLetters: 1, Retried: 10, HandSeconds: 4, Latencies: []int64{5, 3}})
+			},
+				map[string]Recent{"a": {3, 3, 1, 1.5, []int64{0, 3}}}},
+			{func() {}, map[string]Recent{"a": {3, 3, 1, 1.5, []int64{0, 3}}}},
 			{func() {}, map[string]Recent{}},
+			{func() { do("b", Work{Returned: 3, Retried: 2, HandSeconds: 1}) }, map[string]Recent{"b": {Failed: 2}}}, // all attempts fail
 		} {
 			tt.do()
 			if got := s.next(); cmp.Diff(tt.want, RecentSection.Of(got)) != "" || got.CPUs < 1 {
 				t.Errorf("report %d: %+v, %d processors, want %+v", i, RecentSection.Of(got), got.CPUs, tt.want)
+			}
+			time.Sleep(30 * time.Second)
+		}
+	})
+}
+
+// TestAttempted: a report has the attempts of the declared queues within its
+// window, of those with any; without attempts it has no section.
+func TestAttempted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now map[string]Messaging
+		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { MessagingSection.Add(r, now) })
+		for i, tt := range []struct {
+			now  map[string]Messaging
+			want map[string]Attempted
+		}{
+			{map[string]Messaging{"mails": {Sent: 3}}, nil},
+			{map[string]Messaging{"mails": {Outcomes: map[string]int64{"done": 5, "failed": 2, "rejected": 1, "retried_later": 3, "snoozed": 7, "put_back": 8}}}, map[string]Attempted{"mails": {5, 6}}},
+			{map[string]Messaging{"mails": {Outcomes: map[string]int64{"done": 9, "failed": 2, "rejected": 1, "retried_later": 3}}, "bills": {Outcomes: map[string]int64{"failed": 1}}}, map[string]Attempted{"mails": {9, 6}, "bills": {0, 1}}},
+			{map[string]Messaging{"mails": {Outcomes: map[string]int64{"done": 9, "failed": 2, "rejected": 1, "retried_later": 3}}, "bills": {Outcomes: map[string]int64{"failed": 1}}}, map[string]Attempted{"mails": {4, 0}, "bills": {0, 1}}},
+			{map[string]Messaging{"mails": {Outcomes: map[string]int64{"done": 9, "failed": 2, "rejected": 1, "retried_later": 3}}, "bills": {Outcomes: map[string]int64{"failed": 1}}}, nil},
+		} {
+			now = tt.now
+			r := s.next()
+			if got := AttemptedSection.Of(r); cmp.Diff(tt.want, got) != "" {
+				t.Errorf("report %d: %+v, want %+v", i, got, tt.want)
+			}
+			if stored, err := row(r); err != nil || (stored.Values["attempted"] != "") != (tt.want != nil) {
+				t.Errorf("report %d: the column %q, %v", i, stored.Values["attempted"], err)
 			}
 			time.Sleep(30 * time.Second)
 		}

@@ -19,7 +19,7 @@ var WorkSection = ByName("work", &Items[Work]{
 }).Within(func(r *Report, now, before map[string]Work) {
 	all := make(map[string]Recent)
 	for queue, w := range now {
-		if recent := w.since(before[queue]); recent.Completed > 0 {
+		if recent := w.since(before[queue]); recent.Completed > 0 || recent.Failed > 0 {
 			all[queue] = recent
 		}
 	}
@@ -58,8 +58,11 @@ type Work struct {
 // completed returns how many messages left the queue.
 func (w Work) completed() int64 { return w.Done + w.Repeated + w.DeadLetters }
 
+// failed returns how many attempts failed.
+func (w Work) failed() int64 { return w.Retried + w.DeadLetters }
+
 // RecentSection has the work of a process within the window of its report, by
-// queue, of those with completed messages. Latencies that were measured with a
+// queue, of those with messages that were completed or that failed. Latencies that were measured with a
 // wrong clock are left out.
 var RecentSection = ByName("recent", &Items[Recent]{
 	Shift: func(r *Recent, _ time.Duration) { r.Latencies = nil },
@@ -68,13 +71,18 @@ var RecentSection = ByName("recent", &Items[Recent]{
 // Recent is the work of a process on the messages of a queue within a window.
 type Recent struct {
 	Completed   int64   `json:"n,omitempty"` // messages that left the queue
+	Done        int64   `json:"done,omitempty"`
+	Failed      int64   `json:"failed,omitempty"` // attempts, also those after which a message became a dead letter
 	HandSeconds float64 `json:"hand,omitempty"`
 	Latencies   []int64 `json:"latencies,omitempty"`
 }
 
 // since returns the work that was done after an earlier count.
 func (w Work) since(before Work) Recent {
-	r := Recent{Completed: w.completed() - before.completed(), HandSeconds: rounded(w.HandSeconds - before.HandSeconds)}
+	r := Recent{
+		Completed: w.completed() - before.completed(), Done: w.Done - before.Done, Failed: w.failed() - before.failed(),
+		HandSeconds: rounded(w.HandSeconds - before.HandSeconds),
+	}
 	for i, n := range w.Latencies {
 		if i < len(before.Latencies) {
 			n -= before.Latencies[i]

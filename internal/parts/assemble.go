@@ -221,12 +221,17 @@ func newOwn(e *environment, r *Running) ([]app.Part, error) {
 func (e *environment) uses(p program.Part) bool { return e.declared.Uses[p] }
 
 // workQueues returns the queues on which a worker works.
-func (e *environment) workQueues() (all []string) {
+func (e *environment) workQueues() []string {
+	return append(e.builtInQueues(), e.declared.StorageQueues()...)
+}
+
+// builtInQueues returns those of them that belong to built-in parts.
+func (e *environment) builtInQueues() (all []string) {
 	if e.uses(program.Channels) {
 		all = append(all, names.CleanupQueue)
 	}
 	if e.uses(program.Batches) {
 		all = append(all, WorkQueues(e.cfg.Partitions)...)
 	}
-	return append(all, e.declared.StorageQueues()...)
+	return all
 }

@@ -33,7 +33,8 @@ func (q *queuePart) Routes() []edge.Route { return nil } // newQueueRoutes has t
 
 // newQueueRoutes serves the queues of the program, own and built-in ones.
 func newQueueRoutes(e *environment, r *Running) app.Part {
-	resource := api.QueueResource{Own: r.queues, Pauses: r.pauses, Members: e.members, People: api.People{SignedIn: e.cfg.SignedIn, Log: e.log}}
+	works := slices.DeleteFunc(e.builtInQueues(), func(name string) bool { return e.unserved[name] })
+	resource := api.QueueResource{Works: works, Timeout: e.cfg.InvocationTimeout, Own: r.queues, Pauses: r.pauses, Members: e.members, People: api.People{SignedIn: e.cfg.SignedIn, Log: e.log}}
 	return app.Part{Serves: app.RoutesOnly(resource.Routes())}
 }
 

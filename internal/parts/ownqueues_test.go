@@ -20,7 +20,6 @@ import (
 	"kennel/internal/apptest"
 	"kennel/internal/config"
 	"kennel/internal/instances"
-	"kennel/internal/observe"
 	"kennel/internal/program"
 )
 
@@ -28,6 +27,7 @@ import (
 // silent.
 type queueApp struct {
 	*Running
+	cfg    config.Config
 	silent atomic.Bool
 	fault  func(*http.Request, *http.Response) (*http.Response, error) // of puts; nil: none
 	store  *devstore.Store
@@ -46,7 +46,7 @@ func (q *queueApp) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-func newQueueApp(t *testing.T) *queueApp {
+func newQueueApp(t *testing.T, changes ...func(*program.Declared)) *queueApp {
 	t.Helper()
 	store, err := devstore.Open("", nil)
 	if err != nil {
@@ -58,6 +58,7 @@ func newQueueApp(t *testing.T) *queueApp {
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.cfg = cfg
 	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{
 		Name: "emails", Handled: 1, Concurrency: 3, MaxAttempts: 7, Timeout: time.Minute, Work: func(context.Context, []byte) error { return nil },
 		Check: func(body []byte) error {
@@ -74,6 +75,9 @@ func newQueueApp(t *testing.T) *queueApp {
 		Name: "files", Raw: true, Handled: 1, Concurrency: 1, MaxAttempts: 7, Timeout: time.Minute, Work: func(context.Context, []byte) error { return nil },
 	}}}
 	d.UseAll()
+	for _, change := range changes {
+		change(d)
+	}
 	if q.Running, err = Open(cfg, d, Outside{Transport: &http.Client{Transport: q}}, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +133,11 @@ func TestQueueRoutes(t *testing.T) {
 		{"lines of more than a message", "POST", messages, list, "{\"body\":{}} {\"body\":2}\n{\"body\":3}x\n", 202, `{"sent":0,"duplicates":0,"failed":[{"line":1,"code":"bad_message"`},
 		{"the queue", "GET", "/api/queues/emails", "", "", 200, `"ready":3,"inFlight":2,`},
 		{"its details", "GET", "/api/queues/emails", "", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true`},
+		{"its rates and what comes later", "GET", "/api/queues/emails", "", "", 200, `"scheduled":0,`},
+		{"its limits", "GET", "/api/queues/emails", "", "", 200, `"limits":[],"donePerSecond":0,"failedPerSecond":0,"lastOkAt":null`},
 		{"a built-in one", "GET", "/api/queues/work-0", "", "", 200, `"own":false`},
+		{"how it is worked on", "GET", "/api/queues/work-3", "", "", 200, `"maxAttempts":20,"timeoutSeconds":270,"handled":true}`},
+		{"one of more partitions than the setting has", "GET", "/api/queues/work-4", "", "", 200, `"maxAttempts":20,"timeoutSeconds":270,"handled":false}`},
 		{"none", "GET", "/api/queues/letters", "", "", 404, "queue_not_found"},
 		{"all", "GET", "/api/queues", "", "", 200, `{"queue":"emails","own":true,"paused":null,"ready":3`},
 		{"a pause", "POST", "/api/queues/emails/pause", "application/json", `{"by":"ann","reason":"the mail server is down"}`, 200, `"by":{"name":"ann","verified":false},"reason":"the mail server is down"},"ready":3`},
@@ -189,20 +197,109 @@ func TestQueueUnclear(t *testing.T) {
 // maxSentOfTests is a message that is too long.
 const maxSentOfTests = 1 << 20
 
-// TestFormerQueue: a former name of a queue is one of the program's own, that is
-// drained.
+// TestFormerQueue: a former name of a queue is listed with the queue that drains
+// it, has its limits, and takes neither messages nor a pause. The name of a storage
+// queue that declared ones share is no queue.
 func TestFormerQueue(t *testing.T) {
-	q := newQueueApp(t)
-	q.queues.Declared()[0].FormerNames = []string{"mail"}
-	for _, path := range []string{"/api/queues", "/api/queues/mail"} {
-		q.queues.LetterCounts()["mail"] = &observe.LetterCount{Queue: "mail"}
-		if status, answer := q.call(t, "GET", path, "", ""); status != 200 || !strings.Contains(answer, `{"queue":"mail","own":true,`) {
-			t.Errorf("%s: %d %s", path, status, answer)
+	q := newQueueApp(t, func(d *program.Declared) {
+		d.Queues[0].FormerNames, d.Queues[1].StorageQueue = []string{"mail"}, "jobs"
+	})
+	const drained = "mail is a former name that is drained by queue emails. Use queue emails."
+	const shared = "jobs is the storage queue of queue files. Use the name of the queue."
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/api/queues", "", 200, `{"queue":"mail","own":false,"paused":null,`},
+		{"GET", "/api/queues", "", 200, `"storageQueue":"mail","drainedBy":["emails"],`},
+		{"GET", "/api/queues/mail", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true}`},
+		{"POST", "/api/queues/mail/messages", `{"to":"ann"}`, 404, drained},
+		{"POST", "/api/queues/mail/pause", "", 404, drained},
+		{"POST", "/api/queues/mail/resume", "", 404, drained},
+		{"GET", "/api/queues/jobs", "", 404, shared},
+		{"POST", "/api/queues/jobs/messages", `{"to":"ann"}`, 404, shared},
+		{"POST", "/api/queues/jobs/pause", "", 404, shared},
+	} {
+		kind := ""
+		if tt.body != "" {
+			kind = "application/json"
+		}
+		if status, answer := q.call(t, tt.method, tt.path, kind, tt.body); status != tt.status || !strings.Contains(answer, tt.want) || tt.status == 404 && !strings.Contains(answer, "queue_not_found") {
+			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.path, status, answer, tt.status, tt.want)
 		}
 	}
-	if _, answer := q.call(t, "GET", "/api/queues/mail", "", ""); !strings.Contains(answer, `"handled":true`) {
-		t.Errorf("%s", answer)
+}
+
+// TestQueueRates: a queue has the rates of all living instances, each within the
+// window of its report.
+func TestQueueRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueueApp(t)
+		other, err := newEnvironment(q.cfg, &http.Client{Transport: q.store}, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		worked := &atomic.Bool{}
+		other.members.Watch(hasWorked{worked})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		done := make(chan error, 1)
+		go func() {
+			done <- instances.NewReporter(other.members.Self, other.members.Rows, slog.New(slog.DiscardHandler)).Run(ctx)
+		}()
+		time.Sleep(40 * time.Second)
+		rates := func() (all map[string][2]float64) {
+			type item struct {
+				Queue                          string
+				DonePerSecond, FailedPerSecond float64
+			}
+			var list struct{ Items []item }
+			var parcels item
+			_, answer := q.call(t, "GET", "/api/queues", "", "")
+			_, one := q.call(t, "GET", "/api/queues/work-0", "", "") // not in the list before it is used
+			if err := errors.Join(json.Unmarshal([]byte(answer), &list), json.Unmarshal([]byte(one), &parcels)); err != nil {
+				t.Fatal(err)
+			}
+			all = make(map[string][2]float64)
+			for _, one := range append(list.Items, parcels) {
+				if one.DonePerSecond+one.FailedPerSecond > 0 {
+					all[one.Queue] = [2]float64{one.DonePerSecond, one.FailedPerSecond}
+				}
+			}
+			return all
+		}
+		if all := rates(); len(all) > 0 {
+			t.Errorf("before the work: %v", all)
+		}
+		worked.Store(true)
+		time.Sleep(31 * time.Second)
+		all := rates() // of a window of about 30 to 60 s
+		if e, w := all["emails"], all["work-0"]; len(all) != 2 || e[0] < 5 || e[0] > 10.5 || e[1] < 1 || e[1] > 2.1 || w[0] < 1 || w[0] > 2.1 || w[1] < 0.5 || w[1] > 1.05 {
+			t.Errorf("rates %v", all)
+		}
+		time.Sleep(90 * time.Second)
+		if all := rates(); len(all) > 0 {
+			t.Errorf("long after the work: %v", all)
+		}
+		stop()
+		<-done
+	})
+}
+
+// hasWorked is what a process knows that has worked.
+type hasWorked struct{ worked *atomic.Bool }
+
+func (hasWorked) Problems() []instances.Problem { return nil }
+
+func (w hasWorked) Facts(r *instances.Report) {
+	mails, parcels := instances.Messaging{}, instances.Work{}
+	if w.worked.Load() {
+		mails.Outcomes = map[string]int64{"done": 300, "failed": 40, "rejected": 20, "snoozed": 1000}
+		parcels = instances.Work{Done: 60, Retried: 29, DeadLetters: 1, Returned: 1000}
 	}
+	instances.MessagingSection.Add(r, map[string]instances.Messaging{"emails": mails})
+	instances.WorkSection.Add(r, map[string]instances.Work{"work-0": parcels})
 }
 
 // TestQueuesInTime: calls for queues end in time while storage is silent.

@@ -132,7 +132,7 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 			s.Working += instances.RunningSection.Of(r)[name]
 		}
 		recent, ok := instances.RecentSection.Of(r)[name]
-		if !ok || r.Window <= 0 {
+		if !ok || recent.Completed == 0 || r.Window <= 0 {
 			continue
 		}
 		s.CompletionsPerSecond += float64(recent.Completed) / r.Window

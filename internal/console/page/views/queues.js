@@ -112,6 +112,7 @@ function marks(q, check) {
   const { sample } = sampleOf(check, q.storageQueue);
   return [
     pauseMark(q),
+    q.drainedBy ? [' ', badge('info', 'Former name')] : null,
     sample.held ? [' ', badge('warn', 'Held')] : null,
   ];
 }
@@ -218,6 +219,7 @@ function one({ check, history }, data, ctx) {
         ['Delayed', number(q?.delayed ?? sample.delayed)],
         ['Oldest ready message', oldest(q)],
         ['Last done', since(q?.lastOkAt)],
+        ...(q?.drainedBy ? [['Former name of', q.drainedBy.map((name) => [to(code(name), view, [name]), ' '])]] : []),
         ...(q?.own ? own(q) : []),
         ...(isScaled ? load(sample) : []),
       ]),
@@ -245,6 +247,8 @@ function load(sample) {
 function own(q) {
   return [
     ['Storage queue', q.storageQueue === q.queue ? '' : code(q.storageQueue)],
+    ['Messages done a second', decimal(q.donePerSecond)],
+    ['Attempts failed a second', decimal(q.failedPerSecond)],
     ...(q.handled ? [
       ['Attempts at a time', h('span', { title: 'In each process.' }, number(q.concurrency))],
       ['Attempts of a message', h('span', { title: 'Then it becomes a dead letter.' }, number(q.maxAttempts))],
