@@ -38,7 +38,7 @@ func TestIdle(t *testing.T) {
 			l := listen(t, queues, nothing, o)
 			time.Sleep(2 * time.Minute)
 			var worst, counts int64
-			for range 10 {
+			for range storetest.Scale(3, 10) {
 				before := l.state()
 				time.Sleep(time.Hour)
 				worst = max(worst, l.state().Receives-before.Receives)

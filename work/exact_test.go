@@ -53,7 +53,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	for i := range LargeParcel {
 		few = append(few, item(10+i, []string{"", "", "", "", "fail twice", "reject"}[i%6]))
 	}
-	ran += killAtEach(t, few, LargeParcel, storetest.Scale(10, 1))
+	ran += killAtEach(t, few, LargeParcel, storetest.Scale(30, 1))
 	t.Logf("figure: items without exactly one result, a process killed before and after each request (%d runs) | 0 | 0", ran)
 }
 

@@ -299,7 +299,7 @@ func TestSubmitKilled(t *testing.T) {
 		again     bool
 	}{{"no key", "", false}, {"not again", "k", false}, {"again", "k", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			storetest.KillAtEachRequest(t, storetest.Scale(13, 1), func(t *testing.T, kill *storetest.Killer) {
+			storetest.KillAtEachRequest(t, storetest.Scale(29, 1), func(t *testing.T, kill *storetest.Killer) {
 				s := newSite(t, nil, 0)
 				var ids []string
 				if batch, _, err := s.start(kill, nil).send(test.key, body); err == nil {

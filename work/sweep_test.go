@@ -45,7 +45,7 @@ func TestSweepKilled(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			storetest.KillAtEachRequest(t, storetest.Scale(11, 1), func(t *testing.T, kill *storetest.Killer) {
+			storetest.KillAtEachRequest(t, storetest.Scale(23, 1), func(t *testing.T, kill *storetest.Killer) {
 				s := newSite(t, nil, 0)
 				test.prepare(s)
 				s.start(kill, nil).sweep()

@@ -239,7 +239,7 @@ func TestWithoutReply(t *testing.T) {
 // requests fail and are late, and which are killed. A process never knows less
 // than its own last confirmed change, and in the end all know what is stored.
 func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(100, 2000), func(s *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(30, 2000), func(s *storetest.Simulation) {
 		mishaps := &memory.Mishaps{Each: 6, Trip: 200 * time.Millisecond, Lost: errors.New("connection reset"), After: 20 * time.Second, Slow: 5 * time.Second}
 		var mu sync.Mutex
 		random, calm := s.Chance("store", 0), false

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"kennel/internal/storetest"
 )
 
 // allocated returns how many bytes f allocates. Nothing else may run.
@@ -25,8 +27,8 @@ func allocated(f func()) uint64 {
 // by the host that makes the envelope and by the handler that reads it. It does
 // not run in parallel, so that other tests allocate nothing meanwhile.
 func TestCopiesOfABody(t *testing.T) {
-	const length = 1 << 20
-	app := newApp(t, Options{MaxBody: 2 * length}) // an envelope may be three times as long
+	length := storetest.Scale(1<<18, 1<<20)
+	app := newApp(t, Options{MaxBody: int64(2 * length)}) // an envelope may be three times as long
 	read := int64(0)
 	app.HTTP("Reads", "req", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read, _ = io.Copy(io.Discard, r.Body)
@@ -66,10 +68,10 @@ func TestCopiesOfABody(t *testing.T) {
 			}
 			app.ServeHTTP(w, req)
 		})
-		if w.Code != 200 || read != length {
+		if w.Code != 200 || read != int64(length) {
 			t.Fatalf("%s: %d, read %d: %.200s", tt.name, w.Code, read, w.Body)
 		}
-		perByte := func(n uint64) float64 { return float64(n) / length }
+		perByte := func(n uint64) float64 { return float64(n) / float64(length) }
 		t.Logf("%s: %.1f bytes are sent for one of the body; the host allocates %.1f, the handler %.1f", tt.name, perByte(uint64(sent.Len())), perByte(host), perByte(handler))
 		if perByte(host) > tt.host || perByte(handler) > tt.handler {
 			t.Errorf("%s: the host allocates %.1f bytes for one of the body and the handler %.1f, want at most %v and %v", tt.name, perByte(host), perByte(handler), tt.host, tt.handler)

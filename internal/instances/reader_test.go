@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 	"kennel/internal/table"
 )
 
@@ -107,7 +108,7 @@ func TestKeptRows(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, memoryRows *memory.Table) {
 		rows := memory.ClockOff{Table: memoryRows, By: time.Hour}
 		var r Reader
-		for i := range 200 {
+		for i := range storetest.Scale(100, 200) {
 			name := fmt.Sprint("p", random.IntN(8))
 			switch random.IntN(5) {
 			case 0:
@@ -172,7 +173,9 @@ func TestHighest(t *testing.T) {
 // TestKeptMemory measures what a reader keeps of a large app whose status names
 // unusable sequences, and for which metrics are read as often.
 func TestKeptMemory(t *testing.T) {
-	const crowd, sequences = 500, 100
+	const sequences = 100
+	crowd := storetest.Scale(150, 500)
+	limit := 6 * float64(crowd) / 500
 	rows := memory.NewTable(nil)
 	for i := range crowd {
 		put(t, rows, full(fmt.Sprintf("p%03d", i), sequences))
@@ -191,8 +194,8 @@ func TestKeptMemory(t *testing.T) {
 	ofStatus := heap() - before
 	readBy(t, &r, rows, all()...)
 	ofAll := heap() - before
-	if r.forget(); ofAll > 6 {
-		t.Errorf("a reader keeps %.1f MB, want at most 6", ofAll)
+	if r.forget(); ofAll > limit {
+		t.Errorf("a reader keeps %.1f MB, want at most %.1f", ofAll, limit)
 	}
 	t.Logf("figure: memory that a reader of the status, and of all, keeps of %d instances with %d sequences each | %.1f, %.1f MB | ≤ 4, 6 MB", crowd, sequences, ofStatus, ofAll)
 	if left := heap() - before; left > 1 {

@@ -205,7 +205,7 @@ func wanted() map[string]float64 {
 // TestSimulations: several processes behind a host and as workers, kills, stops,
 // faults, outages and lost replies: no confirmed message is lost.
 func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(30, 2000), func(s *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(12, 2000), func(s *storetest.Simulation) {
 		sim := newSimulated(s)
 		var running sync.WaitGroup
 		for i := range sim.size.processes {
