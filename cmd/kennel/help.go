@@ -63,6 +63,15 @@ const (
   are the same as without --json.`
 )
 
+// explain writes the help page of a command that was called with --help. A word
+// after a group of commands is no command of it: cobra would have found it.
+func (con *console) explain(cmd *cobra.Command) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
+	return con.writeHelp(con.stdout, cmd)
+}
+
 // writeHelp writes the help page of a command.
 func (con *console) writeHelp(w io.Writer, cmd *cobra.Command) error {
 	_, err := io.WriteString(w, helpPage(cmd, func(title string) string { return con.paint(w, bold, title) }))

@@ -68,7 +68,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	root.SetHelpCommand(con.helpCommand())
 	root.SetHelpCommandGroupID(groupSelf)
 	root.InitDefaultHelpCmd() // adds it now, for the reference in docs/cli.md
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { con.helpErr = con.writeHelp(con.stdout, cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { con.helpErr = con.explain(cmd) })
 	root.SetFlagErrorFunc(con.explainFlagError)
 	root.SetArgs(con.args)
 	root.SetIn(con.stdin)
