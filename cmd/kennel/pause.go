@@ -15,6 +15,9 @@ type pausable struct {
 	kind, example string // such as timer and digest
 	stops, goesOn string // what a pause does, and a resume
 	pause, resume pauseCall
+
+	// read returns the pause before a change.
+	read func(ctx context.Context, app *app, name string) (*client.Pause, error)
 }
 
 // pauseCall calls the app for a pause or a resume.
@@ -26,6 +29,10 @@ var pausableTimer = pausable{
 	goesOn: "goes on with its next slot.\nOne that catches up first does the slots that it missed.",
 	pause:  ofTimer((*client.Client).PauseTimer),
 	resume: ofTimer((*client.Client).ResumeTimer),
+	read: func(ctx context.Context, app *app, name string) (*client.Pause, error) {
+		t, err := app.Timer(ctx, name)
+		return t.Paused, err
+	},
 }
 
 var pausableQueue = pausable{
@@ -34,6 +41,10 @@ var pausableQueue = pausable{
 	goesOn: "goes on with its messages. Behind a Functions host,\nand where queues share a storage queue, they come back within ten minutes.",
 	pause:  ofQueue((*client.Client).PauseQueue),
 	resume: ofQueue((*client.Client).ResumeQueue),
+	read: func(ctx context.Context, app *app, name string) (*client.Pause, error) {
+		q, err := app.Queue(ctx, name)
+		return q.Paused, err
+	},
 }
 
 func ofTimer(call func(*client.Client, context.Context, string, client.PauseChange) (client.Timer, error)) pauseCall {
@@ -92,6 +103,9 @@ func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, ch
 		if by.By == "" {
 			by.By = loginName(con.env)
 		}
+		// The app answers the same whether or not something changed. If this read
+		// fails, the answer is enough, or it has the same error.
+		before, readErr := p.read(cmd.Context(), app, args[0])
 		paused, json, err := change(cmd.Context(), app, args[0], by)
 		if err != nil {
 			return err
@@ -100,8 +114,13 @@ func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, ch
 			return con.writeLine(json)
 		}
 		state := "is resumed"
-		if paused != nil {
+		switch {
+		case paused != nil && before != nil:
+			state = "was paused already: it " + describePause(paused)
+		case paused != nil:
 			state = describePause(paused)
+		case readErr == nil && before == nil:
+			state = "was not paused"
 		}
 		_, err = fmt.Fprintf(con.stdout, "%s %s %s\n", p.kind, printable(args[0]), state)
 		return err
