@@ -175,13 +175,30 @@ func showLetter(ctx context.Context, con *console, app *app, queue, id string, o
 	return fmt.Errorf("%s is not among the dead letters of %s; it may have been redriven or deleted", printable(id), printable(queue))
 }
 
-// describeLetter returns a line with why a message is a dead letter.
+// describeLetter returns a line with why a message is a dead letter, without the
+// stack of a panic.
 func describeLetter(l client.DeadLetter) string {
 	attempts := ""
 	if l.Attempts != nil {
 		attempts = ", " + counted(int(*l.Attempts), "attempt")
 	}
-	return oneLine(fmt.Sprintf("%s since %s%s: %s", l.ID, l.InsertedAt.UTC().Format(time.RFC3339), attempts, l.Reason))
+	return oneLine(fmt.Sprintf("%s since %s%s: %s", l.ID, l.InsertedAt.UTC().Format(time.RFC3339), attempts, firstLine(l.Reason)))
+}
+
+// firstLine returns a reason without the stack of a panic that follows it.
+func firstLine(reason string) string {
+	first, _, _ := strings.Cut(reason, "\n")
+	return first
+}
+
+// describeStack returns the lines of a reason after its first one, each after a
+// line break and indented; "" if there are none.
+func describeStack(reason string) (text string) {
+	_, rest, _ := strings.Cut(reason, "\n")
+	for line := range strings.Lines(rest) {
+		text += "\n    " + strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")
+	}
+	return text
 }
 
 // describeWholeLetter returns describeLetter, and all that is known besides.
@@ -194,7 +211,7 @@ func describeWholeLetter(l client.DeadLetter) string {
 	if l.ExpiresAt.UTC().Year() == 9999 { // of a message that never expires
 		kept = "until it is redriven or deleted"
 	}
-	text := fmt.Sprintf("%s\n  moved by %s, kept %s", describeLetter(l), by, kept)
+	text := fmt.Sprintf("%s%s\n  moved by %s, kept %s", describeLetter(l), describeStack(l.Reason), by, kept)
 	if l.TraceParent != "" {
 		text += "\n  traceparent " + oneLine(l.TraceParent)
 	}

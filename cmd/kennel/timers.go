@@ -64,7 +64,7 @@ func (con *console) timersShowCommand(to *target) *cobra.Command {
 			}
 			text := con.describeTimers([]client.Timer{t})
 			if t.Last != nil && t.Last.Error != "" {
-				text += "\n" + oneLine(t.Last.Error)
+				text += "\n" + oneLine(firstLine(t.Last.Error)) + describeStack(t.Last.Error)
 			}
 			if t.Paused != nil {
 				text += "\nit " + describePause(t.Paused)

@@ -64,12 +64,17 @@ function one({ letters, list }, ctx) {
   ];
 }
 
+// firstLine returns a reason without the stack of a panic that follows it.
+function firstLine(reason) {
+  return reason.split('\n', 1)[0];
+}
+
 // groupsOf groups letters by the common part of their reasons: all but numbers
 // and ids.
 function groupsOf(letters) {
   const groups = new Map();
   for (const l of letters) {
-    const name = l.reason.replace(/[0-9a-f]{8}[0-9a-f-]*|\d+/gi, '…');
+    const name = firstLine(l.reason).replace(/[0-9a-f]{8}[0-9a-f-]*|\d+/gi, '…');
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(l);
   }
@@ -133,12 +138,18 @@ function shown(rows, chosen, ctx) {
         h('label', { class: 'check' }, h('input', { type: 'checkbox', 'aria-label': `Select ${l.id}`, checked: chosen.has(l.id), onchange: (event) => choose([l], event.target.checked) }), code(l.id)),
       ],
     },
-    { label: 'Reason', kind: 'wide', cell: (l) => [l.movedBy === 'kennel' ? l.reason : h('span', { class: 'quiet' }, l.reason), body(l)] },
+    { label: 'Reason', kind: 'wide', cell: (l) => [l.movedBy === 'kennel' ? firstLine(l.reason) : h('span', { class: 'quiet' }, firstLine(l.reason)), stack(l), body(l)] },
     { label: 'Attempts', num: true, cell: (l) => (l.attempts === null ? 'unknown' : number(l.attempts)) },
     { label: 'Since', num: true, cell: (l) => since(l.insertedAt) },
     { label: 'Expires', num: true, cell: (l) => since(l.expiresAt) },
   ];
   return table({ label: 'Dead letters', columns, rows, key: (l) => l.id, mark: (l) => (chosen.has(l.id) ? 'chosen' : '') });
+}
+
+// stack shows the lines of a reason after its first one: the stack of a panic.
+function stack(l) {
+  const lines = l.reason.slice(firstLine(l.reason).length + 1);
+  return lines ? h('details', { class: 'content' }, h('summary', null, 'Stack'), h('pre', { tabindex: '0', 'aria-label': `Stack of ${l.id}` }, lines)) : null;
 }
 
 function body(l) {
