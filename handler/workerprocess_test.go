@@ -137,7 +137,7 @@ func TestWorker(t *testing.T) {
 	if code := w.exitCode(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	for _, line := range []string{`"msg":"ready","kind":"worker"`, `"msg":"channel deleted"`, `"msg":"message put among the dead letters"`, `"msg":"stopped"`} {
+	for _, line := range []string{`"msg":"ready","logger":"kennel","kind":"worker"`, `"msg":"channel deleted"`, `"msg":"message put among the dead letters"`, `"msg":"stopped"`} {
 		if !strings.Contains(w.output.String(), line) {
 			t.Errorf("the log lacks %s:\n%s", line, w.output)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kennel/internal/customhandler"
 )
 
 // A logEntry is the part of a line of the log that people read.
@@ -36,8 +38,9 @@ func (e logEntry) line(paint func(colour, string) string) string {
 
 // readLog reads a line of the log of the app or of its host. It returns false
 // for lines that only --verbose shows: that executions begin and succeed, and
-// records without a warning or error. A record of a function call is the
-// exception, because functions report only their effects.
+// records of Kennel without a warning or error. A record of a function call is
+// the exception, because functions report only their effects. What the code of
+// the program writes is shown.
 func readLog(line string) (logEntry, bool) {
 	var e logEntry
 	rest := line
@@ -50,7 +53,7 @@ func readLog(line string) (logEntry, bool) {
 		if strings.HasPrefix(rest, " ") {
 			return e, false // the host repeats the last lines of standard error after a crash
 		}
-		return r.entry(), r.isWarning() || r.level == "INFO" && r.function
+		return r.entry(), r.isWarning() || !r.isOurs || r.level == "INFO" && r.function
 	}
 	for _, prefix := range []string{"Executing '", "Serving ", "Host started: "} {
 		if strings.HasPrefix(rest, prefix) {
@@ -89,37 +92,42 @@ type record struct {
 	stack                 string
 	attributes            []string // name=value
 	function              bool     // of a function call
+	isOurs                bool     // Kennel wrote it, not the code of the program
 }
 
 func readRecord(line string) (record, bool) {
 	var r record
-	decoder := json.NewDecoder(strings.NewReader(line))
+	ok := eachMember([]byte(line), r.add)
+	return r, ok && r.level != "" && r.message != ""
+}
+
+// eachMember calls f with the members of an object, in their order. It returns
+// false if text is no object, or more.
+func eachMember(text []byte, f func(name string, value json.RawMessage)) bool {
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
-		return r, false
+		return false
 	}
 	for decoder.More() {
 		name, err := decoder.Token()
 		if err != nil {
-			return r, false
+			return false
 		}
-		var raw json.RawMessage
-		if decoder.Decode(&raw) != nil {
-			return r, false
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return false
 		}
-		r.add(name.(string), raw)
+		f(name.(string), value)
 	}
 	if _, err := decoder.Token(); err != nil {
-		return r, false
+		return false
 	}
 	_, err := decoder.Token()
-	return r, err == io.EOF && r.level != "" && r.message != ""
+	return err == io.EOF
 }
 
 func (r *record) add(name string, raw json.RawMessage) {
-	value := string(raw)
-	if bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &value) != nil {
-		return // it was decoded before, so it is a string
-	}
+	value := textOf(raw)
 	switch name {
 	case "time":
 		r.at, _ = time.Parse(time.RFC3339Nano, value) // zero if it is something else
@@ -133,13 +141,39 @@ func (r *record) add(name string, raw json.RawMessage) {
 		r.stack = value
 	case "invocation", "source": // of use only with the whole log
 	default:
-		r.function = r.function || name == "function"
-		value = oneLine(value)
-		if value == "" || strings.ContainsAny(value, ` "=`) {
-			value = strconv.Quote(value)
+		if name == customhandler.LoggerKey && value == customhandler.Logger {
+			r.isOurs = true
+			return
 		}
-		r.attributes = append(r.attributes, name+"="+value)
+		r.function = r.function || name == "function"
+		r.attribute(name, raw, 0)
 	}
+}
+
+// textOf returns a string, or the JSON of another value.
+func textOf(raw json.RawMessage) string {
+	text := string(raw)
+	if bytes.HasPrefix(raw, []byte(`"`)) {
+		_ = json.Unmarshal(raw, &text) // it was decoded before, so it is a string
+	}
+	return text
+}
+
+// maxGroups is how deep groups are shown as such; what is deeper is shown as
+// JSON.
+const maxGroups = 8
+
+// attribute adds an attribute. A group has one for each of its members.
+func (r *record) attribute(name string, raw json.RawMessage, depth int) {
+	if bytes.HasPrefix(raw, []byte("{")) && string(raw) != "{}" && depth < maxGroups {
+		eachMember(raw, func(member string, value json.RawMessage) { r.attribute(name+"."+member, value, depth+1) })
+		return
+	}
+	value := oneLine(textOf(raw))
+	if value == "" || strings.ContainsAny(value, ` "=`) {
+		value = strconv.Quote(value)
+	}
+	r.attributes = append(r.attributes, name+"="+value)
 }
 
 func (r record) isWarning() bool {

@@ -43,7 +43,7 @@ func TestScreen(t *testing.T) {
 	s.served(localhost.Request{Method: "GET", Path: "/api/console/api/status", Status: 200})
 	s.served(localhost.Request{Method: "GET", Path: "/api/console/api/status", Status: 503})
 	s.served(localhost.Request{Method: "POST", Path: "/api/console/api/gates/h/close", Status: 200})
-	for _, piece := range []string{"half a ", "line\x1b[31m\r\n{\"level\":\"INFO\",\"msg\":\"x\"}\n", `{"level":"WARN","msg":"a b","n":1}` + "\nlast"} {
+	for _, piece := range []string{"half a ", "line\x1b[31m\r\n{\"level\":\"INFO\",\"msg\":\"x\",\"logger\":\"kennel\"}\n", `{"level":"WARN","msg":"a b","n":1}` + "\nlast"} {
 		fmt.Fprint(s, piece)
 	}
 	s.count()() // writes the last line

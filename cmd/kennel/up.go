@@ -47,8 +47,9 @@ func (con *console) upCommand() *cobra.Command {
 		Short: "run the app on this machine",
 		Long: `Builds the app unless its source is unchanged, and runs it with storage of its own in a
 Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends kennel
-immediately. Requests, warnings and errors go to standard error; with --verbose or
---json the whole log does. While the app runs, .kennel/url in the project has its address.
+immediately. Requests, warnings, errors and what the program's own code logs go to
+standard error; with --verbose or --json the whole log does. While the app runs,
+.kennel/url in the project has its address.
 
 The program is the package in handler/ if the project has one, else that of its root, or
 the package that is given.

@@ -105,7 +105,8 @@ func WithLog(environ []string, stdout, stderr io.Writer, run func(config.Config,
 		return err
 	}
 	options := &slog.HandlerOptions{Level: cfg.LogLevel}
-	repeats := customhandler.NewRepeats(customhandler.SplitBySeverity(slog.NewJSONHandler(stdout, options), slog.NewJSONHandler(stderr, options)))
+	ours := []slog.Attr{slog.String(customhandler.LoggerKey, customhandler.Logger)}
+	repeats := customhandler.NewRepeats(customhandler.SplitBySeverity(slog.NewJSONHandler(stdout, options), slog.NewJSONHandler(stderr, options)).WithAttrs(ours))
 	defer repeats.Flush()
 	return run(cfg, slog.New(customhandler.NewLogHandler(repeats)))
 }

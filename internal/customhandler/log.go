@@ -9,6 +9,13 @@ import (
 	"time"
 )
 
+// LoggerKey and Logger are the attribute of each record that Kennel writes. It
+// tells them from those of the program's own code on the same stream.
+const (
+	LoggerKey = "logger"
+	Logger    = "kennel"
+)
+
 // NewLogHandler returns a handler that adds the invocation's id and function to
 // each record whose context belongs to an invocation, and passes all records on
 // to next. The host does not connect lines on stdout to invocations, so these
