@@ -37,7 +37,8 @@ func (e logEntry) line(paint func(colour, string) string) string {
 }
 
 // readLog reads a line of the log of the app or of its host. It returns false
-// for lines that only --verbose shows: that executions begin and succeed, and
+// for lines that only --verbose shows: that executions begin and succeed, that
+// the host ends after crashes, which the error of the command explains, and
 // records of Kennel without a warning or error. A record of a function call is
 // the exception, because functions report only their effects. What the code of
 // the program writes is shown.
@@ -55,7 +56,7 @@ func readLog(line string) (logEntry, bool) {
 		}
 		return r.entry(), r.isWarning() || !r.isOurs || r.level == "INFO" && r.function
 	}
-	for _, prefix := range []string{"Executing '", "Serving ", "Host started: "} {
+	for _, prefix := range []string{"Executing '", "Serving ", "Host started: ", "Exceeded http worker restart retry count"} {
 		if strings.HasPrefix(rest, prefix) {
 			return e, false
 		}

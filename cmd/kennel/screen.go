@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type screen struct {
 	partial []byte   // an incomplete line of the log; guarded by mu
 	running []upStep // that are not done; guarded by mu
 	drawn   bool     // the line that counts seconds is there; guarded by mu
+
+	starts starts
 }
 
 // upStep is a step of the start that is not done yet.
@@ -263,11 +266,57 @@ func (s *screen) Write(p []byte) (int, error) {
 	s.partial = append(s.partial[:0], s.partial[end:]...)
 	s.mu.Unlock()
 	for line := range strings.Lines(lines) {
-		if entry, ok := readLog(strings.TrimRight(line, "\r\n")); ok {
+		if entry, ok := readLog(strings.TrimRight(line, "\r\n")); ok && s.isNew(entry) {
 			s.show(entry)
 		}
 	}
 	return len(p), nil
+}
+
+// starts are the lines of the last starts of the handler, to show once what each
+// of them repeats.
+type starts struct {
+	mu     sync.Mutex
+	lines  []string       // since the last start, the first ones; guarded by mu
+	failed map[string]int // how often the start before wrote each line, and this one did not yet; guarded by mu
+}
+
+// maxStartLines is how many lines of a start are compared.
+const maxStartLines = 200
+
+// failedStart is how the built-in host reports a handler that was not ready and
+// is started again, and crashed any that is.
+var (
+	crashed     = regexp.MustCompile(`^The handler .*: error \d+ of \d+ `)
+	failedStart = regexp.MustCompile(`^The handler (exited with .* before it was ready|did not answer .*): error \d+ of \d+ `)
+)
+
+// isNew reports whether a line is shown: a line that the failed start before has
+// written is not.
+func (s *screen) isNew(e logEntry) bool {
+	b := &s.starts
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := e.level + " " + e.text
+	if crashed.MatchString(e.text) {
+		b.failed = nil
+		if failedStart.MatchString(e.text) {
+			b.failed = make(map[string]int)
+			for _, line := range b.lines {
+				b.failed[line]++
+			}
+		}
+		b.lines = nil
+		return true
+	}
+	if len(b.lines) < maxStartLines {
+		b.lines = append(b.lines, text)
+	}
+	if b.failed[text] == 0 {
+		return true
+	}
+	b.failed[text]--
+	return false
 }
 
 // show writes a line of the log.

@@ -195,3 +195,36 @@ func TestProgressIsNarrow(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedStarts: what each start that fails repeats is shown once, and the
+// lines of a handler that was ready are shown each time.
+func TestFailedStarts(t *testing.T) {
+	var out, errs bytes.Buffer
+	s := newConsole([]string{"kennel"}, nil, nil, &out, &errs).newScreen(false, false)
+	const stamp = "[2026-01-02T03:04:05.000Z] "
+	crash := func(how string, n int) {
+		fmt.Fprintf(s, stamp+"The handler %s: error %d of 3 (the host stops at the third, each within 30 minutes of the previous one). It is restarted.\n", how, n)
+	}
+	start := func() {
+		fmt.Fprintln(s, `{"time":"2026-01-02T03:04:0`+fmt.Sprint(len(errs.String())%10)+`Z","level":"WARN","msg":"slow"}`)
+		fmt.Fprintln(s, "shop: start the program: no database")
+	}
+	start()
+	crash("exited with code 1 before it was ready", 1)
+	start()
+	fmt.Fprintln(s, "shop: start the program: no database") // once more than before
+	crash("exited with code 1 before it was ready", 2)
+	start()
+	fmt.Fprintln(s, stamp+"Exceeded http worker restart retry count. Shutting down Functions Host. The handler exited with code 1 before it was ready.")
+	if n := strings.Count(errs.String(), "no database"); n != 2 || strings.Count(errs.String(), "slow") != 1 || strings.Contains(errs.String(), "Exceeded") || !strings.Contains(errs.String(), "error 2 of 3") {
+		t.Errorf("the failed starts are shown as\n%s", errs.String())
+	}
+	for range 2 {
+		crash("exited with code 2", 1)
+		errs.Reset()
+		start()
+		if text := errs.String(); !strings.Contains(text, "no database") || !strings.Contains(text, "slow") {
+			t.Errorf("a start after a crash of a handler that was ready is shown as\n%s", text)
+		}
+	}
+}

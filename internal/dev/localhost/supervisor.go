@@ -114,13 +114,13 @@ func (s *supervisor) run(taking, work context.Context) error {
 			continue
 		}
 
-		last := p.stderr.all()
+		// The last lines on standard error were shown when they were written.
 		if record.add(time.Now()) {
-			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, indented(last))
-			return &CrashError{crash, last}
+			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.", crash)
+			return &CrashError{crash, p.stderr.all()}
 		}
-		s.say("The handler %s: error %d of 3 (the host stops at the third, each within 30 minutes of the previous one). It is restarted.%s",
-			crash, record.count, indented(last))
+		s.say("The handler %s: error %d of 3 (the host stops at the third, each within 30 minutes of the previous one). It is restarted.",
+			crash, record.count)
 	}
 }
 

@@ -29,6 +29,9 @@ func TestThirdCrashStopsHost(t *testing.T) {
 		!strings.Contains(text, "last line 5") || strings.Contains(text, "last line 2") {
 		t.Errorf("Run: got %q, want the exit code and the last three lines", text)
 	}
+	if n := strings.Count(r.console.String(), "last line 5"); n != 3 {
+		t.Errorf("the console has the last line of three crashes %d times", n)
+	}
 }
 
 func TestCode200IsNotCounted(t *testing.T) {

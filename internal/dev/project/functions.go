@@ -133,7 +133,12 @@ func (p *Project) describeBy(cmd *exec.Cmd) (d program.Description, err error) {
 	timer := time.AfterFunc(describeTime, func() { _ = cmd.Cancel() })
 	defer timer.Stop()
 	if err := cmd.Run(); err != nil {
-		if text := strings.TrimSpace(stderr.String()); strings.Contains(text, "the program cannot run:") || cmd.Args[0] == "go" {
+		text := strings.TrimSpace(stderr.String())
+		if strings.Contains(text, "the program cannot run:") {
+			// `go run` adds the exit code.
+			return d, errors.New(strings.TrimSuffix(text, "\nexit status 1"))
+		}
+		if cmd.Args[0] == "go" {
 			return d, fmt.Errorf("%w\n%s", err, text)
 		}
 		return d, errNotDescribed

@@ -2,6 +2,7 @@ package project
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -173,6 +174,32 @@ func TestSampleSettings(t *testing.T) {
 	if _, err := broken.WriteFunctions(d); err == nil || !strings.Contains(err.Error(), "local.settings.json.sample") {
 		t.Errorf("a broken sample: %v", err)
 	}
+}
+
+// TestMistakes: the error of a program with mistakes has them alone.
+func TestMistakes(t *testing.T) {
+	p := &Project{Root: writeTree(t, map[string]string{
+		"go.mod": "module shop\n\ngo 1.22\n", "main.go": "package main\n\nimport \"os\"\n\nfunc main() {\n\tos.Stderr.WriteString(\"shop: the program cannot run:\\ntimer \\\"X\\\": no\\n\")\n\tos.Exit(1)\n}\n",
+	})}
+	const want = "shop: the program cannot run:\ntimer \"X\": no"
+	if _, err := p.Describe(t.Context(), nil); err == nil || err.Error() != "describe .: "+want {
+		t.Errorf("described by go run: %v", err)
+	}
+	if _, _, err := p.DescribeBuilt(t.Context(), buildProgram(t, p.Root)); err == nil || err.Error() != want {
+		t.Errorf("described by a built program: %v", err)
+	}
+}
+
+// buildProgram builds the package in a folder.
+func buildProgram(t *testing.T, dir string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("go", "build", "-o", file, ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return file
 }
 
 // TestNamedPackages: the packages that were named are those of the next time, and
