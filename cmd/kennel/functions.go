@@ -22,7 +22,8 @@ func (con *console) functionsCommand() *cobra.Command {
 and no settings, and writes a folder with a function.json for each function, and
 infra/app.json for the infrastructure. Functions that the program no longer declares are
 removed; others that it never declared stay. Declared settings that
-local.settings.json.sample lacks are added to it, without values.
+local.settings.json.sample lacks are added to it, without values, and removed when the
+program no longer declares them and they still have none.
 
 PACKAGE is ./handler if that exists, else the root of the module. Two binaries of one
 program are named together, that of the handler first, and what they declare is written

@@ -209,8 +209,8 @@ func sortedPaths(m map[string][]byte) []string {
 }
 
 // WriteFunctions writes what differs, and reads the functions again. A function
-// that the last description had, and this one has not, is removed; another
-// undeclared one stays.
+// or a setting of the sample without a value that the last description had, and
+// this one has not, is removed; another undeclared one stays.
 func (p *Project) WriteFunctions(d program.Description) (written []Difference, err error) {
 	before := make(map[string]bool)
 	if last, err := lastDescription(p.Root); err == nil {
@@ -222,6 +222,17 @@ func (p *Project) WriteFunctions(d program.Description) (written []Difference, e
 	if err != nil {
 		return nil, err
 	}
+	// The last description comes last: if this process is killed before, the next
+	// one still knows what to remove.
+	slices.SortStableFunc(all, func(a, b Difference) int {
+		switch {
+		case a.Path == appFile:
+			return 1
+		case b.Path == appFile:
+			return -1
+		}
+		return 0
+	})
 	for _, one := range all {
 		path := filepath.Join(p.Root, filepath.FromSlash(one.Path))
 		switch {

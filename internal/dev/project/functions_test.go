@@ -1,6 +1,9 @@
 package project
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,6 +176,60 @@ func TestSampleSettings(t *testing.T) {
 	broken := &Project{Root: writeTree(t, map[string]string{"local.settings.json.sample": "[]"})}
 	if _, err := broken.WriteFunctions(d); err == nil || !strings.Contains(err.Error(), "local.settings.json.sample") {
 		t.Errorf("a broken sample: %v", err)
+	}
+}
+
+// TestUndeclaredSettings: a setting that was added to the sample is removed when
+// the program no longer declares it. One that a person added, or gave a value,
+// stays.
+func TestUndeclaredSettings(t *testing.T) {
+	p := &Project{Root: writeTree(t, map[string]string{"local.settings.json.sample": `{"Values": {"A": ""}}`})}
+	of := func(names ...string) program.Description {
+		d := &program.Declared{Name: "shop"}
+		for _, name := range names {
+			d.Settings = append(d.Settings, &program.Setting{Name: name})
+		}
+		return d.Describe()
+	}
+	file := filepath.Join(p.Root, "local.settings.json.sample")
+	steps := []struct {
+		declared        []string
+		edit, old, want string
+	}{
+		{[]string{"SHOP_A", "SHOP_B", "SHOP_C"}, "", "", `{"A":"","SHOP_A":"","SHOP_B":"","SHOP_C":""}`},
+		{[]string{"SHOP_A"}, `"SHOP_B": "7"`, `"SHOP_B": ""`, `{"A":"","SHOP_A":"","SHOP_B":"7"}`},
+		{nil, "", "", `{"A":"","SHOP_B":"7"}`},
+		{nil, "", "", `{"A":"","SHOP_B":"7"}`},
+	}
+	for i, step := range steps {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), step.old, step.edit, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before, err := p.Differences(of(step.declared...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changes := slices.ContainsFunc(before, func(d Difference) bool { return d.Path == "local.settings.json.sample" }); changes != (i < 3) {
+			t.Errorf("step %d: a check finds %+v", i, before)
+		}
+		if _, err := p.WriteFunctions(of(step.declared...)); err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Values json.RawMessage }
+		if text, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+		var values bytes.Buffer
+		if err := errors.Join(json.Unmarshal(text, &got), json.Compact(&values, got.Values)); err != nil || values.String() != step.want {
+			t.Errorf("step %d: the sample has %s, %v, want %s", i, values.String(), err, step.want)
+		}
+		if after, err := p.Differences(of(step.declared...)); err != nil || len(after) > 0 {
+			t.Errorf("step %d: afterwards %+v differ, %v", i, after, err)
+		}
 	}
 }
 

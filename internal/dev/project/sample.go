@@ -23,15 +23,24 @@ const newSample = `{
 }
 `
 
-// sample returns the sample settings with all declared ones, or nil if the
-// program declares none. A setting that the file lacks is added without a value,
-// which stands for its default; nothing else of the file changes.
+// sample returns the sample settings with all declared ones, or nil if there are
+// none to add or remove. A setting that the file lacks is added without a value,
+// which stands for its default. One that the last description had, and this one
+// has not, is removed if it still has no value: this function has added it.
+// Nothing else of the file changes.
 func (p *Project) sample(settings []program.SettingDescription) ([]byte, error) {
-	if len(settings) == 0 {
+	declares := func(settings []program.SettingDescription, name string) bool {
+		return slices.ContainsFunc(settings, func(s program.SettingDescription) bool { return s.Name == name })
+	}
+	last, _ := lastDescription(p.Root) // none: nothing was added
+	if len(settings) == 0 && len(last.Settings) == 0 {
 		return nil, nil
 	}
 	text, err := os.ReadFile(filepath.Join(p.Root, sampleFile))
 	if errors.Is(err, fs.ErrNotExist) {
+		if len(settings) == 0 {
+			return nil, nil
+		}
 		text, err = []byte(newSample), nil
 	}
 	if err != nil {
@@ -51,12 +60,16 @@ func (p *Project) sample(settings []program.SettingDescription) ([]byte, error) 
 		return nil, fmt.Errorf("read Values of %s: %w", sampleFile, err)
 	}
 	known := len(values)
+	values = slices.DeleteFunc(values, func(m member) bool {
+		return string(m.value) == `""` && declares(last.Settings, m.name) && !declares(settings, m.name)
+	})
+	removed := known - len(values)
 	for _, s := range settings {
 		if !slices.ContainsFunc(values, func(m member) bool { return m.name == s.Name }) {
 			values = append(values, member{s.Name, []byte(`""`)})
 		}
 	}
-	if len(values) == known {
+	if removed == 0 && len(values) == known {
 		return text, nil
 	}
 	file[at].value = objectOf(values)
