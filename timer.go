@@ -26,7 +26,9 @@ type TimerOptions struct {
 // week) or six (second first), or is "@every 10m", whose slots are multiples
 // since the Unix epoch. If both days are restricted, a slot needs one of them.
 // When the clock of the zone is changed, a slot that does not exist comes after
-// the gap, and one that exists twice comes once.
+// the gap, and one that exists twice comes once. A timer that is new, or has
+// another schedule, begins with the first slot after it was deployed, also with
+// CatchUp.
 //
 // A slot has failed when it is rejected, its attempts are used up, or the next
 // slot begins; then it is a problem in the status.

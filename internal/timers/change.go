@@ -95,7 +95,7 @@ func (t *timer) replace(ctx context.Context, next func(r row, now time.Time) (*r
 	changes := false
 	err := t.all.rows.Change(ctx, partition, t.Name, func(stored *table.Row) (map[string]string, error) {
 		now := attempt.Now(ctx)
-		r := row{schedule: t.claim.text, after: wall(now.Add(-recent)), phase: idle}
+		r := row{schedule: t.claim.text, after: wall(now), phase: idle}
 		if stored != nil {
 			var err error
 			if r, err = readRow(*stored); err != nil {

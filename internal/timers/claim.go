@@ -40,6 +40,9 @@ type claim struct {
 	retry   func(failed int, err error) time.Duration
 	owner   string // unique among all processes, past and future
 
+	since  time.Time // when this process first saw the timer
+	ticked bool      // the Functions host has woken the timer since
+
 	known    bool // row is what was stored
 	row      row
 	version  string // "": there is no row
@@ -74,7 +77,8 @@ type ending struct {
 // lease is how long a process waits for a sign of life of another one.
 const lease = time.Minute
 
-// recent is how long ago a slot may be that a new timer does at its first start.
+// recent is how long ago the slot may be for which the Functions host has started
+// the first process that knows a timer.
 const recent = time.Minute
 
 // action is what to do next.
@@ -96,6 +100,9 @@ type step struct {
 
 // next returns what to do.
 func (c *claim) next(now time.Time) step {
+	if c.since.IsZero() {
+		c.since = now
+	}
 	switch {
 	case !c.known && now.Before(c.notYet) && !c.running && !c.stopping:
 		return step{do: rest, until: c.notYet}
@@ -129,12 +136,12 @@ func (c *claim) decide(now time.Time) step {
 	case c.stopping:
 		return step{do: rest, idle: true}
 	case c.version == "":
-		c.write(row{schedule: c.text, after: wall(now.Add(-recent)), phase: idle})
+		c.write(row{schedule: c.text, after: c.firstAfter(now), phase: idle})
 	case r.phase == working:
 		return c.watch(now)
 	case r.schedule != c.text && !c.adopted:
 		c.adopted, r.schedule = true, c.text
-		r.after = later(r.after, wall(now.Add(-recent)))
+		r.after = later(r.after, c.firstAfter(now))
 		c.write(r)
 	case r.phase == waiting && r.isHeld():
 		return c.hold(now)
@@ -152,6 +159,18 @@ func (c *claim) decide(now time.Time) step {
 		c.take(r, now)
 	}
 	return step{}
+}
+
+// firstAfter returns the time after which a new schedule has slots: when this
+// process first saw it. A Functions host that scales to zero starts the first
+// process for a slot that has just begun, so this slot is one, too: its tick
+// shows that the host has known the timer before.
+func (c *claim) firstAfter(now time.Time) time.Time {
+	after := c.since
+	if slot := c.slots.Last(now); c.ticked && !slot.After(after) && slot.After(now.Add(-recent)) {
+		after = slot.Add(-time.Millisecond)
+	}
+	return wall(after)
 }
 
 // isHeld reports whether a pause holds the slot of the row. It does not hold a

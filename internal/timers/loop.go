@@ -63,6 +63,7 @@ func (t *timer) run(ctx context.Context) {
 	if t.opt.Ready(ctx) != nil {
 		return // it ended before the program began
 	}
+	t.claim.since = attempt.Now(ctx)
 	var ticks []chan struct{}
 	if t.opt.Hosted && !t.idle(ctx, nil, &ticks) {
 		return
@@ -131,6 +132,7 @@ func (t *timer) idle(ctx context.Context, done []chan struct{}, next *[]chan str
 func (t *timer) woken(ctx context.Context, ticks *[]chan struct{}) {
 	t.mu.Lock()
 	must := t.must
+	t.claim.ticked = t.claim.ticked || len(t.ticks) > 0
 	*ticks = append(*ticks, t.ticks...)
 	t.must, t.ticks = false, nil
 	t.mu.Unlock()

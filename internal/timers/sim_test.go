@@ -353,7 +353,7 @@ func (w *world) check(began time.Time) {
 			ends[r.slot] = true
 			w.Count(name+" "+r.outcome, 1)
 		}
-		first := began.Add(-recent).Truncate(5 * time.Minute).Add(5 * time.Minute)
+		first := began.Truncate(5 * time.Minute).Add(5 * time.Minute)
 		for at := first.Add(10 * time.Minute); name == catching && !at.After(last); at = at.Add(5 * time.Minute) {
 			if !ends[table.FormatTime(at)] {
 				w.Errorf("the slot %v of %s is lost", at, name)

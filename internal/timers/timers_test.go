@@ -192,6 +192,56 @@ func TestWhichSlots(t *testing.T) {
 	}
 }
 
+// TestFirstSlots: a new timer begins with the first slot after a process has seen
+// it, also one that catches up and one that a person runs. A process that the
+// host starts for a slot does this slot and none before it.
+func TestFirstSlots(t *testing.T) {
+	for _, tt := range []struct {
+		name, schedule string
+		starts         time.Duration // after 00:10
+		hosted, run    bool
+		want           string
+	}{
+		{"a worker", "@every 10m", 20 * time.Second, false, false, "00:20:00"},
+		{"a worker, many slots", "@every 15s", 20 * time.Second, false, false, "00:10:30 00:10:45"},
+		{"a host", "@every 10m", 20 * time.Second, true, false, "00:20:00"},
+		{"a host, many slots", "@every 15s", 20 * time.Second, true, false, "00:10:30 00:10:45"},
+		{"a host that starts for the slot", "@every 10m", 5 * time.Second, true, false, "00:10:00 00:20:00"},
+		{"a host that starts for the slot, many slots", "@every 15s", 5 * time.Second, true, false, "00:10:00 00:10:15"},
+		{"a run", "@every 10m", 20 * time.Second, true, true, "00:10:20 00:20:00"},
+	} {
+		inTime(t, func(t *testing.T, a *account) {
+			time.Sleep(8*time.Minute + tt.starts)
+			timers := a.open(t, nil, program.Timer{Schedule: tt.schedule, CatchUp: true}, &Options{Hosted: tt.hosted}, nothing)
+			ctx, stop := context.WithTimeout(t.Context(), 11*time.Minute)
+			defer stop()
+			go timers.Run(ctx)
+			time.Sleep(time.Millisecond)
+			if tt.run {
+				if _, err := timers.Start(ctx, "digest"); err != nil {
+					t.Error(err)
+				}
+			}
+			slots := timers.all[0].claim.slots
+			if tt.hosted && tt.starts < 15*time.Second {
+				timers.Tick(ctx, "digest") // it was started for it
+			}
+			for tt.hosted && ctx.Err() == nil {
+				if table.Pause(ctx, time.Until(slots.Next(time.Now()).Add(time.Second))) == nil {
+					timers.Tick(ctx, "digest")
+				}
+			}
+			<-ctx.Done()
+			time.Sleep(20 * time.Second)
+			ends := a.ends(t, "digest")
+			ends = ends[:min(len(strings.Fields(tt.want)), len(ends))]
+			if got := strings.ReplaceAll(strings.Join(ends, " "), " done", ""); got != tt.want {
+				t.Errorf("%s: the first ends are %s, want %s", tt.name, got, tt.want)
+			}
+		})
+	}
+}
+
 // TestStop: an attempt may end within the drain; then it is put back, which is
 // no attempt, and another process makes it at once.
 func TestStop(t *testing.T) {
