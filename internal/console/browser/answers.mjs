@@ -36,7 +36,7 @@ export function fake(spec, hostile, me) {
     if (schema.enum) return schema.enum[(other ? schema.enum.length - 1 - i % schema.enum.length : i % schema.enum.length)];
     switch (types[0]) {
       case 'object': return object(schema, place, i);
-      case 'array': return app.style === 'empty' && !needed.includes(place) ? [] : Array.from({ length: place === 'ScaleHistory.items' && app.changing ? 60 : 3 }, (_, i) => make(schema.items, `${place}[]`, i));
+      case 'array': return schema.maxItems === 0 || app.style === 'empty' && !needed.includes(place) ? [] : Array.from({ length: place === 'ScaleHistory.items' && app.changing ? 60 : 3 }, (_, i) => make(schema.items, `${place}[]`, i));
       case 'boolean': return !other;
       case 'integer': return 1000 * (i + 1) + app.turn;
       case 'number': return (i + 1) * 1.5 + app.turn;
@@ -73,7 +73,7 @@ export function fake(spec, hostile, me) {
     if (schema.pattern?.includes('[0-9]{6}')) return `${i + 1}2.${String(100000 + app.turn)}`;
     if (place === 'Bill.currency') return 'USD';
     if (/^ScaleRules\.(coolDown|startUp|windows\[\]\.lead)$/.test(place)) return '1m30s'; // the app refuses anything else
-    if (/\b(ScaleSample|ScaleAdvice|Queue|QueueDetails)\.(queue|storageQueue)$/.test(place)) return `work-${i} ${hostile}`;
+    if (/\b(ScaleSample|ScaleAdvice|Queue|QueueDetails)\.(queue|storageQueue|drainedBy\[\])$/.test(place)) return `work-${i} ${hostile}`;
     texts.add(place);
     return `${place} ${i} ${app.turn} ${hostile}`;
   }

@@ -12,7 +12,7 @@ const hostileAddresses = [
 
 // hidden are texts of the API that views read and do not show.
 const hidden = [
-  'Status.version', 'Status.instance', 'Status.go', 'Service.error', 'Status.signals.bus', 'SequenceStatus.problem', 'GateStatus.error', // problems and instances have them
+  'Status.version', 'Status.instance', 'Status.go', 'Service.error', 'Status.storage.error', 'Status.signals.bus', 'SequenceStatus.problem', 'GateStatus.error', // problems and instances have them
   'Transition.operation', 'ETag', // are for requests
   'SequenceList.continuation', 'GateList.continuation', 'BatchList.continuation', 'ResultList.continuation', 'ChannelList.continuation', 'BlogList.continuation', 'ScaleHistory.continuation', // are in addresses
 ];
