@@ -184,3 +184,31 @@ func TestAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestFewerAttempts: an item that has used as many attempts as a new build allows,
+// or more, has the attempt that it waits for, and fails with the error of that one.
+func TestFewerAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		s.processor.attempts = 20
+		in, d := s.one(nil, item(1, "in 1h"), item(2, "fail"), item(3, "snooze twice"))
+		in.drainFor(t, ExpressQueue, 50*time.Second)
+		s.processor.mu.Lock()
+		s.processor.attempts = 1
+		s.processor.mu.Unlock()
+		in.drainFor(t, ExpressQueue, 2*time.Hour)
+		b, err := in.Get(timed(t, time.Minute), d.ID)
+		if err != nil || b.State != Done || b.Done != 2 || b.Failed != 1 {
+			t.Errorf("%+v, %v; made %q", b, err, s.processor.made)
+		}
+		if calls := s.processor.calls["2"]; calls < 4 {
+			t.Errorf("item 2 had %d attempts", calls)
+		}
+		list, err := in.Results(timed(t, time.Minute), d.ID, Page{Top: 10})
+		want := fmt.Sprintf("attempt %d of 1: broken", s.processor.calls["2"])
+		if err != nil || !slices.ContainsFunc(list.Items, func(r Result) bool { return r.ID == "2" && r.Error == want }) {
+			t.Errorf("results %+v, %v; want one with %q", list, err, want)
+		}
+	})
+}

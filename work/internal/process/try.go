@@ -318,7 +318,7 @@ func compactResult(result json.RawMessage) ([]byte, error) {
 
 // repeats reports whether an item that ended so remains for the next try.
 func (r *run) repeats(i int, e ending) bool {
-	return e.outcome == model.ItemFailed && r.parcel.ID.Try < model.ParcelTries-1 && r.used(i, e) < r.attempts
+	return e.outcome == model.ItemFailed && r.parcel.ID.Try < model.ParcelTries-1 && (e.isFree || r.used(i, e) < r.attempts)
 }
 
 // used returns how many attempts an item has used that ended so.
@@ -386,7 +386,7 @@ func (r *run) Row() format.ResultRow {
 
 // lastWords returns the error of an item that has failed.
 func (r *run) lastWords(i int, e ending) string {
-	if used := r.used(i, e); used >= r.attempts {
+	if used := r.used(i, e); !e.isFree && used >= r.attempts {
 		return fmt.Sprintf("attempt %d of %d: %s", used, r.attempts, e.err)
 	}
 	return fmt.Sprintf("items of its parcel were tried %d times: %s", model.ParcelTries, e.err)
