@@ -341,7 +341,7 @@ func (r *run) Row() format.ResultRow {
 		case r.parcel.Wait(i) > 0:
 			e = ending{outcome: model.ItemFailed, err: waiting, isFree: true, wait: new(max(0, r.parcel.Wait(i)-time.Since(r.began)))}
 		case e.outcome == "":
-			e = ending{outcome: model.ItemFailed, err: notBegun, isFree: true}
+			e = ending{outcome: model.ItemFailed, err: notBegun, isFree: true, wait: new(time.Duration(float64(firstDelay) * share))}
 		}
 		if left == 0 && !e.isFree {
 			e = ending{outcome: model.ItemFailed, err: r.refused}
