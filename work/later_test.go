@@ -93,6 +93,36 @@ func TestPutOffForEver(t *testing.T) {
 	})
 }
 
+// TestEachWaitsOnce: no item of a parcel fails because each of its items waits for
+// another time, or because one is put off again and again.
+func TestEachWaitsOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		other  string
+		failed int
+	}{"different waits": {other: ""}, "one put off for ever": {other: "snooze", failed: 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, nil, 0)
+				in := s.start(nil, nil)
+				items := []string{item(0, c.other)}
+				for i := 1; i < 300; i++ {
+					items = append(items, item(i, fmt.Sprintf("in %dm", i)))
+				}
+				d, err := in.submit(t.Context(), items, len(items))
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.drainFor(t, ExpressQueue, 6*time.Hour)
+				b, err := in.Get(timed(t, time.Minute), d.ID)
+				if err != nil || b.State != Done || b.Done != len(items)-c.failed || b.Failed != c.failed {
+					t.Errorf("%+v, %v", b, err)
+				}
+			})
+		})
+	}
+}
+
 // TestWaitingIsNotStalled: the sweep leaves a batch alone whose items wait for
 // hours, and puts the message again if it is lost after that.
 func TestWaitingIsNotStalled(t *testing.T) {

@@ -51,8 +51,8 @@ const (
 	maxDelay   = 4 * time.Hour
 )
 
-// together is the part of the wait for the next try of a parcel by which it may be
-// longer, so that more items are tried in it.
+// together is the part of the wait of an item by which it may be longer, so that
+// more items are tried in one try of their parcel.
 const together = 8
 
 // ending is how one try of an item ended; zero while it has not.
@@ -334,7 +334,7 @@ func (r *run) used(i int, e ending) int {
 func (r *run) Row() format.ResultRow {
 	row, left := format.ResultRow{ID: r.parcel.ID}, r.most
 	body := append(make([]byte, 0, 128*len(r.endings)), format.ResultsVersion+"\n"...)
-	var waits []time.Duration
+	var spans []span
 	share := 0.5 + rand.Float64()/2 // of the usual wait
 	for i, e := range r.endings {
 		switch {
@@ -365,7 +365,11 @@ func (r *run) Row() format.ResultRow {
 			if e.wait == nil {
 				e.wait = new(time.Duration(float64(usualWait(used)) * share))
 			}
-			waits = append(waits, *e.wait)
+			again := spanOf(*e.wait)
+			if r.parcel.Wait(i) > 0 {
+				again.to = again.from
+			}
+			spans = append(spans, again)
 			continue
 		default:
 			row.Failed++
@@ -376,9 +380,15 @@ func (r *run) Row() format.ResultRow {
 	if row.Count() > 0 {
 		row.Packed = r.w.Coders.Compress(body)
 	}
-	if len(waits) > 0 {
+	if len(spans) > 0 {
 		var next time.Duration
-		next, row.Waits = nextTry(waits)
+		if next, row.Waits = nextTry(spans); row.ID.Try == model.ParcelTries-2 {
+			// The last try has all items: none fails while it waits for an attempt.
+			for _, again := range spans {
+				next = max(next, again.from)
+			}
+			row.Waits = nil
+		}
 		row.NextAt = time.Now().Add(next)
 	}
 	return row
@@ -401,25 +411,43 @@ func usualWait(used int) time.Duration {
 	return min(wait, maxDelay)
 }
 
+// span is when an item is tried again, from now: not before from, and at to at the
+// latest.
+type span struct{ from, to time.Duration }
+
+// spanOf returns the span of an item that has just been tried.
+func spanOf(wait time.Duration) span { return span{wait, wait + max(wait/together, time.Second)} }
+
 // nextTry returns when the next try of a parcel begins whose items wait so long,
-// and for how many milliseconds more each of them waits; nil: none does. None
-// begins before its wait has ended.
-func nextTry(waits []time.Duration) (next time.Duration, more []int64) {
-	first := slices.Min(waits)
-	limit := first + max(first/together, time.Second)
-	for _, wait := range waits {
-		if wait <= limit {
-			next = max(next, wait)
-		}
+// and for how many milliseconds more each of them waits; nil: none does. The tries
+// of all of them are as few as their spans allow. An item that waits more has a
+// span without length from then on: it is not delayed again for others.
+func nextTry(spans []span) (next time.Duration, more []int64) {
+	order := make([]int, len(spans))
+	for i := range order {
+		order[i] = i
 	}
-	for i, wait := range waits {
-		if wait <= next {
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(spans[a].to, spans[b].to) })
+	begins := make([]time.Duration, len(spans))
+	for len(order) > 0 {
+		n, begin, last := 0, time.Duration(0), spans[order[0]].to
+		for ; n < len(order) && spans[order[n]].from <= last; n++ {
+			begin = max(begin, spans[order[n]].from)
+		}
+		for _, i := range order[:n] {
+			begins[i] = begin
+		}
+		order = order[n:]
+	}
+	next = slices.Min(begins)
+	for i, begin := range begins {
+		if begin == next {
 			continue
 		}
 		if more == nil {
-			more = make([]int64, len(waits))
+			more = make([]int64, len(begins))
 		}
-		more[i] = max(1, (wait - next).Milliseconds())
+		more[i] = max(1, (begin - next + time.Millisecond - 1).Milliseconds())
 	}
 	return next, more
 }

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -21,5 +23,75 @@ func TestNotBegunWaits(t *testing.T) {
 	row := r.Row()
 	if wait := time.Until(row.NextAt); len(row.Remaining) != 2 || row.Waits != nil || wait > firstDelay || wait < firstDelay/2-time.Second {
 		t.Errorf("%+v, the next try after %v", row, wait)
+	}
+}
+
+// TestFewTries: items that each wait once share few tries, also if no two wait for
+// the same time. None is tried before its wait has ended, or more than an eighth of
+// it later.
+func TestFewTries(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wait  func(i int) time.Duration
+		tries int
+	}{
+		"seconds":  {func(i int) time.Duration { return time.Duration(i) * time.Second }, 50},
+		"minutes":  {func(i int) time.Duration { return time.Duration(i+1) * time.Minute }, 50},
+		"day":      {func(i int) time.Duration { return time.Duration(i+1) * model.MaxWait / model.LargeParcel }, 50},
+		"random":   {func(int) time.Duration { return rand.N(model.MaxWait) }, 60},
+		"doubling": {func(i int) time.Duration { return model.MaxWait >> (i % 30) }, 30},
+		"one":      {func(int) time.Duration { return time.Hour }, 1},
+		"none":     {func(int) time.Duration { return 0 }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var waits []time.Duration
+			var spans []span
+			var items []int
+			for i := range model.LargeParcel {
+				waits, items = append(waits, c.wait(i)), append(items, i)
+				spans = append(spans, spanOf(waits[i]))
+			}
+			now, tries := time.Duration(0), 0
+			for ; len(items) > 0; tries++ {
+				next, more := nextTry(spans)
+				now += next
+				var left []int
+				var leftSpans []span
+				for n, i := range items {
+					if more != nil && more[n] > 0 {
+						wait := time.Duration(more[n]) * time.Millisecond
+						left, leftSpans = append(left, i), append(leftSpans, span{wait, wait})
+						continue
+					}
+					if late := now - waits[i]; late < 0 || late > max(waits[i]/8, time.Second)+100*time.Millisecond {
+						t.Errorf("item %d waited for %v, and was tried %v later", i, waits[i], late)
+					}
+				}
+				items, spans = left, leftSpans
+			}
+			if tries > c.tries {
+				t.Errorf("%d tries, want up to %d", tries, c.tries)
+			}
+		})
+	}
+}
+
+// TestLastTryHasAll: the last try of a parcel begins when all of its items may be
+// tried: none fails because it waits then.
+func TestLastTryHasAll(t *testing.T) {
+	t.Parallel()
+	for try, isAll := range map[int]bool{model.ParcelTries - 3: false, model.ParcelTries - 2: true} {
+		t.Run(fmt.Sprint(try), func(t *testing.T) {
+			r := &run{
+				parcel: format.Parcel{
+					ID: format.ParcelID{Try: try}, Items: make([]model.Item, 2), Indexes: []int{0, 1}, Attempts: []int{1, 1}, Waits: []int64{3_600_000, 0},
+				},
+				endings: []ending{{}, {outcome: model.ItemFailed, isFree: true, wait: new(time.Minute)}}, attempts: model.MaxTries, began: time.Now(), most: 2,
+			}
+			row := r.Row()
+			if wait := time.Until(row.NextAt); len(row.Remaining) != 2 || (row.Waits == nil) != isAll || (wait > 59*time.Minute) != isAll {
+				t.Errorf("%+v, the next try after %v", row, wait)
+			}
+		})
 	}
 }
