@@ -84,9 +84,6 @@ const (
 	ItemFailed   = model.ItemFailed   // its last try failed
 )
 
-// MaxWait is the longest wait before the next attempt of an item.
-const MaxWait = model.MaxWait
-
 // Limits of batches.
 const (
 	MaxItem       = model.MaxItem       // bytes of one item
@@ -95,7 +92,6 @@ const (
 	MaxResult     = model.MaxResult     // bytes of one result
 	MaxItemErrors = model.MaxItemErrors // invalid items that are reported
 	MaxTries      = model.MaxTries      // attempts of an item, unless its processor is Bounded
-	MostTries     = model.MostTries     // as many as a Bounded processor may have
 	ParcelTries   = model.ParcelTries   // of a parcel
 	ParcelItems   = model.ParcelItems   // items of one parcel, unless it is large
 	LargeParcel   = model.LargeParcel   // items of a large parcel; see [Sized]

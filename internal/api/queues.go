@@ -169,12 +169,14 @@ func (q QueueResource) items(s seen) []queueItem {
 
 // read samples the queues, and reads their pauses and rates.
 func (q QueueResource) read(ctx context.Context) (s seen, err error) {
+	var rates observe.Rates
 	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { s.rates = q.Members.Rates(ctx) })
+	beside.Go(func() { rates = q.Members.Rates(ctx) })
 	if s.samples, err = q.Members.SampleAll(ctx); err == nil && q.Pauses != nil {
 		s.pauses, err = q.Pauses.Read(ctx)
 	}
+	beside.Wait()
+	s.rates = rates
 	return s, err
 }
 

@@ -23,7 +23,7 @@ type Rates struct {
 // cannot be read, it is that of this process.
 func (m *Members) Rates(ctx context.Context) Rates {
 	others, _ := m.Live(ctx, instances.AttemptedSection, instances.RecentSection)
-	return ratesOf(append((&view{others: others}).reports()[1:], m.Report()))
+	return ratesOf((&view{own: m.Report(), others: others}).reports())
 }
 
 func ratesOf(reports []instances.Report) Rates {

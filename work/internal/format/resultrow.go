@@ -142,6 +142,11 @@ func (row ResultRow) parseResults(c *Coders) ([]model.Result, error) {
 	return results, nil
 }
 
+// Delay returns how long the message of the next try is not received.
+func (r ResultRow) Delay() time.Duration {
+	return min(max(0, time.Until(r.NextAt)), model.MaxWait)
+}
+
 // Place is the place of an outcome in a list of counts.
 func Place(o model.Outcome) int {
 	return slices.Index([]model.Outcome{model.ItemDone, model.ItemRejected, model.ItemFailed}, o)

@@ -113,7 +113,7 @@ func (w *Worker) follow(ctx context.Context, queueName string, p format.Parcel, 
 	if err != nil {
 		return err
 	}
-	return w.PutParcel(ctx, queueName, next, min(max(0, time.Until(row.NextAt)), model.MaxWait))
+	return w.PutParcel(ctx, queueName, next, row.Delay())
 }
 
 // pass waits until the gate is open. If it stays closed, pass puts a copy of

@@ -49,7 +49,7 @@ func (s *Submitter) PutParcels(ctx context.Context, d format.Details, m Missing)
 					return err
 				}
 				packed = p.Pack(&s.Coders, p.Lines())
-				wait = min(max(0, time.Until(last.NextAt)), model.MaxWait)
+				wait = last.Delay()
 			} else if m.Results.Known.Has(n) {
 				done.add(n)
 				continue
