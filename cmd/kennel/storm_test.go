@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -87,12 +86,12 @@ func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptStorm deletes a channel with a handler that is killed with SIGKILL
-// every 200 ms and started again, until the deletion is done. It delivers the
+// scriptStorm deletes a channel with a handler that is killed with SIGKILL and
+// started again while it works, until the deletion is done. It delivers the
 // queue messages itself: the local host would stop after three crashes, and
 // would leave the message to the sweep after 20 deliveries.
 //
-// The handler runs 50 ms longer after each kill, so that a slow machine makes
+// The handler runs longer after each kill, so that a slow machine makes
 // progress.
 func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	blogs := int64(number(ts, args[1]))
@@ -106,7 +105,7 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	s.channel, err = s.app.Channel(context.Background(), args[0])
 	ts.Check(err)
 
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	var killing sync.WaitGroup
 	ts.Check(s.victim.start())
 	defer func() { s.victim.kill() }()
@@ -115,9 +114,10 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	killing.Go(func() { s.kill(ctx, stop) })
 
 	for s.deletion(ctx) == nil && ctx.Err() == nil { // an impatient caller repeats the request
-		s.busy.Store(true)
-		appAt(ts, s.victim.url()).DeleteChannel(ctx, args[0], s.channel.ETag) // fails if the handler is killed
-		s.busy.Store(false)
+		s.work(ctx, func(ctx context.Context) error {
+			_, err := appAt(ts, s.victim.url()).DeleteChannel(ctx, args[0], s.channel.ETag)
+			return err
+		})
 	}
 	if len(args) == 3 && ctx.Err() == nil {
 		// The name is free, and another user takes it at once.
@@ -143,6 +143,11 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	stop()
 	killing.Wait()
 	ts.Check(s.wrong)
+	if d := s.deletion(context.Background()); d == nil || d.State != client.Done {
+		waiting, err := s.queues.Peek(context.Background(), cleanupQueue, 1)
+		ts.Fatalf("the deletion is not done after %v: %+v; the queue holds %+v (%v); %d kills, %d during work; the handler wrote\n%s",
+			patience, d, waiting, err, s.kills, s.hits, s.victim.log.String())
+	}
 	ts.Logf("deleted %d blogs over %d kills, %d of them during work", blogs, s.kills, s.hits)
 	if s.hits == 0 {
 		ts.Fatalf("no kill hit the handler during work, so nothing is proved")
@@ -154,33 +159,66 @@ type storm struct {
 	queues  *azure.Queues
 	app     *client.Client // through a handler that is not killed
 	channel client.Channel
-	busy    atomic.Bool // the victim has a request
+
+	mu   sync.Mutex
+	lost context.CancelFunc // ends the request that the victim has; nil if it has none; guarded by mu
 
 	kills, hits int   // written only by kill, read after it has ended
 	wrong       error // likewise
 }
 
-// kill kills the victim and starts it again, until ctx ends. The first kill is
-// as soon as the deletion has started, so that it comes in time on a fast
-// machine.
+// cleanupQueue has the messages of deletions.
+const cleanupQueue = "delete-channel-and-blogs"
+
+// work sends a request to the victim. It ends when the victim is killed.
+func (s *storm) work(ctx context.Context, send func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.is(cancel)
+	defer s.is(nil)
+	return send(ctx)
+}
+
+func (s *storm) is(lost context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = lost
+}
+
+// kill kills the victim while it works and starts it again, until ctx ends. The
+// first kill is as soon as the deletion has started, so that it comes in time on
+// a fast machine. After that the victim works for a while, and after each kill
+// that hit it at work a quarter longer.
 func (s *storm) kill(ctx context.Context, giveUp func()) {
-	life := 200 * time.Millisecond
 	for s.deletion(ctx) == nil && pause(ctx, time.Millisecond) == nil {
 	}
-	for first := true; first && ctx.Err() == nil || pause(ctx, life) == nil; first = false {
-		busy := s.busy.Load()
+	for life := 20 * time.Millisecond; ctx.Err() == nil; pause(ctx, life) {
 		s.victim.kill()
-		if err := s.victim.start(); err != nil {
+		s.mu.Lock()
+		if s.kills++; s.lost != nil {
+			s.hits++
+			life += life / 4
+			s.lost()
+		}
+		s.mu.Unlock()
+		err := s.victim.start()
+		if err == nil {
+			err = customhandler.NewClient(s.victim.url()).Ready(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.wrong = err
 			giveUp()
 			return
 		}
-		s.kills++
-		if busy {
-			s.hits++
-			life += 50 * time.Millisecond
+		for !s.working() && pause(ctx, time.Millisecond) == nil {
 		}
 	}
+}
+
+func (s *storm) working() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost != nil
 }
 
 // deletion reads the record of the deletion. It returns nil if there is none.
@@ -194,11 +232,9 @@ func (s *storm) deletion(ctx context.Context) *client.Deletion {
 
 // deliver delivers a message to the victim, as the host does.
 func (s *storm) deliver(ctx context.Context) error {
-	client := customhandler.NewClient(s.victim.url())
-	const queue = "delete-channel-and-blogs"
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	messages, err := s.queues.Receive(limited, queue, 1, 10*time.Minute)
+	messages, err := s.queues.Receive(limited, cleanupQueue, 1, 10*time.Minute)
 	if err != nil {
 		return err
 	}
@@ -211,14 +247,15 @@ func (s *storm) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.busy.Store(true)
-	_, err = client.Invoke(limited, "ChannelCleanup", customhandler.Trigger{Function: "ChannelCleanup", Binding: "message"}.Queue(
-		customhandler.QueueMessage{Text: string(text), ID: m.ID, PopReceipt: m.Receipt, DequeueCount: m.DequeueCount,
-			Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible}))
-	s.busy.Store(false)
+	err = s.work(limited, func(ctx context.Context) error {
+		_, err := customhandler.NewClient(s.victim.url()).Invoke(ctx, "ChannelCleanup", customhandler.Trigger{Function: "ChannelCleanup", Binding: "message"}.Queue(
+			customhandler.QueueMessage{Text: string(text), ID: m.ID, PopReceipt: m.Receipt, DequeueCount: m.DequeueCount,
+				Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible}))
+		return err
+	})
 	if err == nil {
-		return s.queues.Delete(limited, queue, m)
+		return s.queues.Delete(limited, cleanupQueue, m)
 	}
-	_, err = s.queues.Update(limited, queue, m, 0)
+	_, err = s.queues.Update(limited, cleanupQueue, m, 0)
 	return err
 }

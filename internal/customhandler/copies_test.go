@@ -37,7 +37,7 @@ func TestCopiesOfABody(t *testing.T) {
 		name, contentType, body string
 		host, handler           float64 // most bytes allocated for one of the body; more with the race detector
 	}{
-		{"text", "text/plain", strings.Repeat("a", length), 6, 7.5},
+		{"text", "text/plain", strings.Repeat("a", length), 6.5, 7.5},
 		{"control characters", "text/plain", strings.Repeat("\x01", length), 12, 44}, // six times as long in JSON
 		{"binary", "application/octet-stream", strings.Repeat("\x01", length), 6.5, 11.5},
 		{"JSON", "application/json", `{"a":"` + strings.Repeat("a", length-8) + `"}`, 15, 13}, // also in the metadata
