@@ -3,6 +3,7 @@ package kennel
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"kennel/internal/parts"
 	"kennel/internal/program"
@@ -108,11 +109,24 @@ func (a *App) Messages(options *MessagesOptions) *Messages {
 	return &Messages{a}
 }
 
-// BusMessage is a message for a queue or topic of Service Bus.
-type BusMessage = program.BusMessage
+// BusMessage is a message for a queue or topic of Service Bus. Fields that are
+// empty are not sent.
+type BusMessage struct {
+	ID            string // the broker drops a second one of the same id, where its queue detects duplicates; default: a new one
+	Body          []byte
+	ContentType   string
+	Subject       string
+	SessionID     string
+	CorrelationID string
+	Properties    map[string]any // of strings, numbers, booleans and times
+	TimeToLive    time.Duration  // default: that of the entity
+}
 
 // BusReceipt is what became of a message.
-type BusReceipt = program.BusReceipt
+type BusReceipt struct {
+	ID      string
+	Backlog bool // it waits on the secondary namespace
+}
 
 // Send sends a message to a queue or topic. It returns when the broker, or the
 // backlog, has confirmed it.
@@ -121,7 +135,8 @@ func (m *Messages) Send(ctx context.Context, entity string, message BusMessage) 
 	if running == nil {
 		return BusReceipt{}, fmt.Errorf("send to %q: %w", entity, ErrNotRunning)
 	}
-	return running.SendToBus(ctx, entity, message)
+	receipt, err := running.SendToBus(ctx, entity, program.BusMessage(message))
+	return BusReceipt(receipt), err
 }
 
 // Batches declares that the program uses batches whose processors are others',
@@ -143,5 +158,6 @@ func (b *Batches) Batch(ctx context.Context, id string) (Batch, error) {
 	if running == nil {
 		return Batch{}, fmt.Errorf("read batch %q: %w", id, ErrNotRunning)
 	}
-	return running.Batch(ctx, id)
+	batch, err := running.Batch(ctx, id)
+	return Batch(batch), err
 }

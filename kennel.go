@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"kennel/internal/attempt"
+	"kennel/internal/inside"
 	"kennel/internal/parts"
 	"kennel/internal/program"
 )
@@ -54,6 +55,9 @@ func (e *ExitError) Error() string {
 // Run runs a program as args request until ctx ends, a signal arrives or a part
 // fails. It is Main for programs with a command line of their own.
 func Run(ctx context.Context, name string, p Program, args []string) error {
+	if o := inside.OpeningOf(ctx); o != nil {
+		return open(name, p, o)
+	}
 	if code := execute(ctx, name, p, args, parts.Outside{Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}); code != 0 {
 		return &ExitError{code}
 	}
@@ -78,22 +82,22 @@ func declare(name string, p Program) (*App, error) {
 	}
 	err := p(a)
 	a.ended = true
+	a.traces = inside.TakeTraces(a)
 	return a, errors.Join(err, a.declared.Check())
 }
 
-// Open opens a program for package kenneltest, which runs it in a test. No other
-// caller has the type of its parameter.
-func Open(name string, p Program, outside parts.Outside) (*parts.Running, *program.Declared, error) {
+// open opens a program in a test.
+func open(name string, p Program, o *inside.Opening) error {
 	a, err := declare(name, p)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	r, err := parts.OpenForTest(&a.declared, outside)
-	if err != nil {
-		return nil, nil, err
+	if o.Running, err = parts.OpenForTest(&a.declared, o.Outside); err != nil {
+		return err
 	}
-	a.running.Store(r)
-	return r, &a.declared, nil
+	o.Declared = &a.declared
+	a.running.Store(o.Running)
+	return nil
 }
 
 // mistake records an error of a declaration.
@@ -114,7 +118,7 @@ func (a *App) OnStart(start func(ctx context.Context) (stop func(ctx context.Con
 }
 
 // Work is one attempt, as [App.UseWork] wraps it.
-type Work = attempt.Work
+type Work func(ctx context.Context) error
 
 // UseWork wraps every attempt of a queue, timer and processor, in the order of
 // the calls: the first one is the outermost. A panic of the attempt reaches it as
@@ -124,7 +128,7 @@ func (a *App) UseWork(wrap func(next Work) Work) {
 		a.mistake("UseWork: the function is nil")
 		return
 	}
-	a.declared.UseWork = append(a.declared.UseWork, wrap)
+	a.declared.UseWork = append(a.declared.UseWork, func(next attempt.Work) attempt.Work { return attempt.Work(wrap(Work(next))) })
 }
 
 // UseHTTP wraps every route of the program, in the order of the calls. The
@@ -140,7 +144,3 @@ func (a *App) UseHTTP(wrap func(http.Handler) http.Handler) {
 // EnableAll uses all built-in parts, with the processors "billing" and "webhook",
 // as the Kennel app does.
 func (a *App) EnableAll() { a.declared.UseAll() }
-
-// UseTraces has the program export its traces. Package otlp calls it; nothing
-// else has the type of its parameter.
-func (a *App) UseTraces(open parts.TraceOpener) { a.traces = open }

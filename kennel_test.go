@@ -163,6 +163,21 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestNames: the numbers of outcomes and levels are those of the packages that
+// act on them.
+func TestNames(t *testing.T) {
+	var names []string
+	for o := Done; o <= PutBack; o++ {
+		names = append(names, o.String())
+	}
+	for l := LevelFunction; l <= LevelAdmin; l++ {
+		names = append(names, l.String())
+	}
+	if got, want := strings.Join(names, ", "), "done, failed, rejected, retried later, snoozed, put back, function, anonymous, admin"; got != want {
+		t.Errorf("names %s, want %s", got, want)
+	}
+}
+
 // TestSettings: a program whose settings are missing or wrong does not start,
 // and reports all of them without their values.
 func TestSettings(t *testing.T) {

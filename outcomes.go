@@ -34,30 +34,54 @@ var (
 	ErrTimeout   = attempt.ErrTimeout   // it wraps context.DeadlineExceeded
 )
 
-// PanicError is the panic of a handler, as an error with its stack.
+// PanicError is the panic of a handler, as an error. Its fields are
+//
+//	Value any    // of the panic
+//	Stack []byte // where it was
 type PanicError = attempt.PanicError
 
 // Outcome is what becomes of an attempt.
-type Outcome = attempt.Outcome
+type Outcome int
 
-// The outcomes.
+// The outcomes, with the numbers of package attempt.
 const (
-	Done         = attempt.Done
-	Failed       = attempt.Failed
-	Rejected     = attempt.Rejected
-	RetriedLater = attempt.RetriedLater
-	Snoozed      = attempt.Snoozed
-	PutBack      = attempt.PutBack
+	Done         Outcome = iota
+	Failed               // tried again after a wait, until the attempts are used up
+	Rejected             // by [Reject]: no further attempt
+	RetriedLater         // by [RetryAfter]: failed, and tried again after its wait
+	Snoozed              // by [Snooze]: no attempt, and tried again after its wait
+	PutBack              // by a stop or a lost lease: no attempt
 )
 
-// OutcomeOf returns what becomes of an attempt that returned err.
-func OutcomeOf(err error) Outcome { return attempt.OutcomeOf(err) }
+// String implements [fmt.Stringer].
+func (o Outcome) String() string { return attempt.Outcome(o).String() }
 
-// Attempt describes an attempt. As a [slog.LogValuer] it is a group.
-type Attempt = attempt.Attempt
+// OutcomeOf returns what becomes of an attempt that returned err.
+func OutcomeOf(err error) Outcome { return Outcome(attempt.OutcomeOf(err)) }
+
+// Attempt describes an attempt. Fields that do not apply are zero.
+type Attempt struct {
+	Queue     string // the declared queue
+	Timer     string
+	Processor string
+	Batch     string // of which Item is an item
+	Item      string
+
+	ID          string    // of the message; the same in all its attempts, and of its dead letter
+	Number      int       // counts from 1
+	MaxAttempts int       // then the message becomes a dead letter
+	SentAt      time.Time // of the message
+	Slot        time.Time // of the timer: the key for what must happen once
+}
+
+// LogValue implements [slog.LogValuer]: in a log an attempt is a group.
+func (a Attempt) LogValue() slog.Value { return attempt.Attempt(a).LogValue() }
 
 // Current returns the attempt to which a context belongs.
-func Current(ctx context.Context) (Attempt, bool) { return attempt.Current(ctx) }
+func Current(ctx context.Context) (Attempt, bool) {
+	a, ok := attempt.Current(ctx)
+	return Attempt(a), ok
+}
 
 // Now returns the time of Kennel's clock: the real one, and in a test the one that
 // package kenneltest moves.

@@ -124,7 +124,9 @@ func (p *Processor[T, R]) OnEnd(ended func(ctx context.Context, b Batch) error) 
 		p.app.mistake("processor %q: OnEnd is called after the program began", p.name)
 		return
 	}
-	p.declared.OnEnd = ended
+	if ended != nil {
+		p.declared.OnEnd = func(ctx context.Context, b program.Batch) error { return ended(ctx, Batch(b)) }
+	}
 	p.declared.Told++
 }
 
@@ -153,7 +155,7 @@ func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options
 	if err != nil {
 		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, err)
 	}
-	return batch, nil
+	return Batch(batch), nil
 }
 
 // write writes items as lines.
@@ -188,7 +190,21 @@ func withID(item []byte, n int) ([]byte, error) {
 }
 
 // Batch is a batch of items.
-type Batch = program.Batch
+type Batch struct {
+	ID        string
+	Name      string // for people
+	Processor string
+	State     string // submitting, running, held, gathering, done or failed
+	Error     string // why it has failed
+
+	Items, Done, Rejected, Failed int
+
+	SubmittedAt, FinishedAt time.Time // FinishedAt is zero until then
+}
+
+// Ended reports whether every item has a result, and the report is made or
+// cannot be.
+func (b Batch) Ended() bool { return program.Batch(b).Ended() }
 
 // Batch returns a batch of this program.
 func (p *Processor[T, R]) Batch(ctx context.Context, id string) (Batch, error) {
@@ -196,7 +212,8 @@ func (p *Processor[T, R]) Batch(ctx context.Context, id string) (Batch, error) {
 	if running == nil {
 		return Batch{}, fmt.Errorf("read batch %q: %w", id, ErrNotRunning)
 	}
-	return running.Batch(ctx, id)
+	batch, err := running.Batch(ctx, id)
+	return Batch(batch), err
 }
 
 // Result is how one item of a batch ended.
@@ -218,8 +235,8 @@ func (p *Processor[T, R]) Results(ctx context.Context, id string) iter.Seq2[Resu
 			return
 		}
 		for raw, err := range running.Results(ctx, id) {
-			result := Result[R]{ID: raw.ID, State: raw.State, Error: raw.Error}
-			if err == nil && raw.State == Done {
+			result := Result[R]{ID: raw.ID, State: Outcome(raw.State), Error: raw.Error}
+			if err == nil && result.State == Done {
 				err = json.Unmarshal(raw.Value, &result.Value)
 			}
 			if err != nil {

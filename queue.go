@@ -73,7 +73,10 @@ type HandleOptions[T any] struct {
 }
 
 // Dead says why a message becomes a dead letter.
-type Dead = program.Dead
+type Dead struct {
+	Reason   string
+	Attempts int // that the message had
+}
 
 // Handle declares the handler of the queue. Its context ends after the timeout,
 // after a lost lease, and some time after the process began to stop.
@@ -105,7 +108,7 @@ func (q *Queue[T]) Handle(handle func(context.Context, T) error, options *Handle
 			if err != nil {
 				return nil // what cannot be read has no last word
 			}
-			return options.Dead(ctx, m, dead)
+			return options.Dead(ctx, m, Dead(dead))
 		}
 	}
 }

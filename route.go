@@ -8,14 +8,17 @@ import (
 )
 
 // Level is who may call a route.
-type Level = program.Level
+type Level int
 
-// The levels.
+// The levels, with the numbers of package program.
 const (
-	LevelFunction  = program.LevelFunction  // who has a key of the function
-	LevelAnonymous = program.LevelAnonymous // anyone
-	LevelAdmin     = program.LevelAdmin     // who has the master key
+	LevelFunction  Level = iota // who has a key of the function
+	LevelAnonymous              // anyone
+	LevelAdmin                  // who has the master key
 )
+
+// String implements [fmt.Stringer].
+func (l Level) String() string { return program.Level(l).String() }
 
 // RouteOptions are the options of a route; nil and zero fields mean the defaults.
 type RouteOptions struct {
@@ -43,7 +46,7 @@ func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions
 		a.mistake("route %q is declared after the program began", pattern)
 		return
 	}
-	a.declared.Routes = append(a.declared.Routes, &program.Route{Pattern: pattern, Level: opt.Level, Handler: handler})
+	a.declared.Routes = append(a.declared.Routes, &program.Route{Pattern: pattern, Level: program.Level(opt.Level), Handler: handler})
 }
 
 // HandleFunc is [App.Handle] for a function.

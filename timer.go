@@ -3,6 +3,7 @@ package kennel
 import (
 	"time"
 
+	"kennel/internal/attempt"
 	"kennel/internal/program"
 )
 
@@ -46,7 +47,7 @@ func (a *App) Timer(name, schedule string, work Work, options *TimerOptions) {
 		return
 	}
 	a.declared.Timers = append(a.declared.Timers, &program.Timer{
-		Name: name, Schedule: schedule, Zone: or(opt.Zone, "UTC"), CatchUp: opt.CatchUp, Work: work,
+		Name: name, Schedule: schedule, Zone: or(opt.Zone, "UTC"), CatchUp: opt.CatchUp, Work: attempt.Work(work),
 		Timeout: or(opt.Timeout, program.Timeout), MaxAttempts: or(opt.MaxAttempts, program.TimerAttempts), Retry: opt.Retry,
 	})
 }

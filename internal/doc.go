@@ -148,6 +148,7 @@
 //     item, and decides what becomes of it.
 //   - internal/schedule: the schedules of timers and their slots.
 //   - internal/control: which queues and timers people have paused.
+//   - internal/inside: what only kenneltest and otlp do with a program.
 //   - internal/program: what a program declares, whether that can be, and its
 //     description.
 //   - internal/observe: what a program knows about itself: problems, samples of

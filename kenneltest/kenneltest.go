@@ -41,6 +41,7 @@ import (
 	"kennel/internal/attempt"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/internal/inside"
 	"kennel/internal/parts"
 	"kennel/internal/program"
 )
@@ -133,13 +134,14 @@ func (k *Kit) open(build Build, opt Options, connection string) {
 		ids++
 		return fmt.Sprintf("message-%d", ids)
 	}
-	var err error
-	k.running, k.declared, err = kennel.Open(opt.Name, p, parts.Outside{
+	opened := &inside.Opening{Outside: parts.Outside{
 		Environ: environ, Stdout: k.log, Stderr: k.log, Transport: &http.Client{Transport: k.network}, NewID: newID,
-	})
+	}}
+	err := kennel.Run(inside.With(k.ctx, opened), opt.Name, p, nil)
 	if err != nil {
 		k.t.Fatalf("the program cannot run:\n%v", err)
 	}
+	k.running, k.declared = opened.Running, opened.Declared
 	k.host = customhandler.NewClientThrough(inProcess{k.running.Program.Host, k.ctx})
 	if k.queues, err = (azure.Account{ConnectionString: connection, Prefix: k.running.Prefix()}).OpenQueues(&azure.Options{HTTP: &http.Client{Transport: uncounted{k.network}}}); err != nil {
 		k.t.Fatal(err)
@@ -274,7 +276,9 @@ func (k *Kit) Effects(name string) (all []EffectRecord) {
 }
 
 // Attempt returns a context of an attempt, for a plain test of a handler.
-func Attempt(ctx context.Context, a kennel.Attempt) context.Context { return attempt.With(ctx, a) }
+func Attempt(ctx context.Context, a kennel.Attempt) context.Context {
+	return attempt.With(ctx, attempt.Attempt(a))
+}
 
 // logged is the log of the program, which a failed test prints.
 type logged struct {

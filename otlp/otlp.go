@@ -9,6 +9,7 @@ import (
 	"kennel"
 	"kennel/internal/app"
 	"kennel/internal/config"
+	"kennel/internal/inside"
 	"kennel/internal/telemetry"
 	exporter "kennel/internal/telemetry/otlp"
 	"kennel/internal/version"
@@ -16,7 +17,7 @@ import (
 
 // Enable has a program export its traces where the settings name a receiver.
 func Enable(a *kennel.App) {
-	a.UseTraces(func(cfg config.Config, kind, name string, log *slog.Logger) app.Traces {
+	inside.UseTraces(a, func(cfg config.Config, kind, name string, log *slog.Logger) app.Traces {
 		build := version.Read().Version
 		return telemetry.Open(exporter.FromEnvironment(cfg.OpenTelemetry, "kennel/"+build, log), telemetry.Process{Version: build, Instance: name, Kind: kind}, log)
 	})

@@ -26,10 +26,14 @@ var promised = []string{".", "azurestore", "client", "devstore", "gate", "ids", 
 // hiddenTypes are the exported names that have a type of an internal package,
 // with the reason. No other module can use them.
 var hiddenTypes = map[string]string{
-	"kennel.Open":          "package kenneltest opens a program with it",
-	"kennel.App.UseTraces": "package otlp is its only caller",
-	"queue.NewClaims":      "a table of the app; azurestore has one for other programs",
-	"queue.NewKeptClaims":  "as NewClaims",
+	"queue.NewClaims":     "a table of the app; azurestore has one for other programs",
+	"queue.NewKeptClaims": "as NewClaims",
+}
+
+// aliases are the exported names of package kennel for types of internal
+// packages, with the reason. go doc does not show their fields.
+var aliases = map[string]string{
+	"PanicError": "errors.As finds it; its comment has the fields",
 }
 
 // TestExportedAPI compares the exported names of the packages that are promised
@@ -47,6 +51,9 @@ func TestExportedAPI(t *testing.T) {
 	for _, pkg := range loaded {
 		lines := e.write(pkg)
 		checkHidden(t, pkg.Name(), e.foreign)
+		if pkg.Name() == "kennel" {
+			checkAliases(t, pkg)
+		}
 		file := path.Join("api", pkg.Name()+".txt")
 		old, err := os.ReadFile(file)
 		if err != nil && !*update {
@@ -109,6 +116,20 @@ func checkHidden(t *testing.T, pkg string, foreign map[string][]string) {
 	for name := range hiddenTypes {
 		if owner, member, _ := strings.Cut(name, "."); owner == pkg && foreign[member] == nil {
 			t.Errorf("%s has no hidden type any more: remove it from hiddenTypes", name)
+		}
+	}
+}
+
+// checkAliases reports names whose documentation is elsewhere.
+func checkAliases(t *testing.T, pkg *types.Package) {
+	t.Helper()
+	for _, name := range pkg.Scope().Names() {
+		object, isType := pkg.Scope().Lookup(name).(*types.TypeName)
+		if !isType || !object.Exported() {
+			continue
+		}
+		if is, allowed := object.IsAlias(), aliases[name] != ""; is != allowed {
+			t.Errorf("%s.%s is an alias: %t, want %t; go doc does not show the fields of aliases", pkg.Name(), name, is, allowed)
 		}
 	}
 }

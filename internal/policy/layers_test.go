@@ -27,8 +27,8 @@ import (
 // own layer. One public package is an exception: azurestore passes the adapters
 // on to programs that use ids, gate, queue and relay without the app.
 var layers = map[string][]string{
-	".":        {"internal/attempt", "internal/parts", "internal/program"}, // the public face: thin
-	"internal": {},                                                         // the tour
+	".":        {"internal/attempt", "internal/inside", "internal/parts", "internal/program"}, // the public face: thin
+	"internal": {},                                                                            // the tour
 	"docs":     {},
 
 	"client":          {},
@@ -93,13 +93,14 @@ var layers = map[string][]string{
 	"internal/edge":               {"internal/config", "internal/console", "internal/customhandler", "internal/loopback", "internal/principal", "internal/suggest", "internal/table", "internal/trace"}, // no resource
 	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/control", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
 	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
-	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
-	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"},                      // declarations only
-	"internal/schedule":           {},                                                                               // it computes only
+	"internal/inside":             {"internal/parts", "internal/program"},
+	"internal/attempt":            {"queue"},                                                   // the words for the ends of a context
+	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"}, // declarations only
+	"internal/schedule":           {},                                                          // it computes only
 	"internal/timers":             {"internal/attempt", "internal/control", "internal/instances", "internal/program", "internal/schedule", "internal/table", "internal/trace"},
 	"internal/queues":             {"internal/attempt", "internal/control", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
-	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/schedule", "internal/worker", "queue", "testing"},
-	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
+	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/inside", "internal/parts", "internal/program", "internal/schedule", "internal/worker", "queue", "testing"},
+	"otlp":                        {".", "internal/app", "internal/config", "internal/inside", "internal/telemetry", "internal/version"},
 	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},
 	"internal/policy":             {}, // tests
 	"internal/dev/azurite":        {},
