@@ -382,7 +382,7 @@ func (r *run) Row() format.ResultRow {
 	}
 	if len(spans) > 0 {
 		var next time.Duration
-		if next, row.Waits = nextTry(spans); row.ID.Try == model.ParcelTries-2 {
+		if next, row.Waits = nextTry(spans, spacing(row.ID.Try)); row.ID.Try == model.ParcelTries-2 {
 			// The last try has all items: none fails while it waits for an attempt.
 			for _, again := range spans {
 				next = max(next, again.from)
@@ -411,6 +411,19 @@ func usualWait(used int) time.Duration {
 	return min(wait, maxDelay)
 }
 
+// spacing returns how long at least the next try of a parcel follows after a try.
+// It is nothing for the first hundred. Then it grows, so that an item that is put
+// off for a second each time, or finds no place to begin, does not use up the tries
+// of its parcel in minutes: the last one is 13 days later.
+func spacing(try int) time.Duration {
+	if try < freeTries {
+		return 0
+	}
+	return time.Duration(min(float64(firstDelay)*math.Pow(1.1, float64(try-freeTries)), float64(maxDelay)))
+}
+
+const freeTries = 100
+
 // span is when an item is tried again, from now: not before from, and at to at the
 // latest.
 type span struct{ from, to time.Duration }
@@ -421,8 +434,9 @@ func spanOf(wait time.Duration) span { return span{wait, wait + max(wait/togethe
 // nextTry returns when the next try of a parcel begins whose items wait so long,
 // and for how many milliseconds more each of them waits; nil: none does. The tries
 // of all of them are as few as their spans allow. An item that waits more has a
-// span without length from then on: it is not delayed again for others.
-func nextTry(spans []span) (next time.Duration, more []int64) {
+// span without length from then on: it is not delayed again for others. No try
+// begins before least.
+func nextTry(spans []span, least time.Duration) (next time.Duration, more []int64) {
 	order := make([]int, len(spans))
 	for i := range order {
 		order[i] = i
@@ -430,7 +444,7 @@ func nextTry(spans []span) (next time.Duration, more []int64) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(spans[a].to, spans[b].to) })
 	begins := make([]time.Duration, len(spans))
 	for len(order) > 0 {
-		n, begin, last := 0, time.Duration(0), spans[order[0]].to
+		n, begin, last := 0, least, max(least, spans[order[0]].to)
 		for ; n < len(order) && spans[order[n]].from <= last; n++ {
 			begin = max(begin, spans[order[n]].from)
 		}

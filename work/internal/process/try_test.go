@@ -53,7 +53,7 @@ func TestFewTries(t *testing.T) {
 			}
 			now, tries := time.Duration(0), 0
 			for ; len(items) > 0; tries++ {
-				next, more := nextTry(spans)
+				next, more := nextTry(spans, 0)
 				now += next
 				var left []int
 				var leftSpans []span
@@ -76,6 +76,31 @@ func TestFewTries(t *testing.T) {
 	}
 }
 
+// TestSpacing: a parcel that is tried at once again each time is tried for 13
+// days, and its first hundred tries are not delayed.
+func TestSpacing(t *testing.T) {
+	t.Parallel()
+	var all time.Duration
+	for try := range model.ParcelTries - 1 {
+		spans := []span{spanOf(0), spanOf(time.Second), spanOf(time.Hour)}
+		next, more := nextTry(spans, spacing(try))
+		if try == freeTries && all > 2*time.Minute {
+			t.Errorf("%d tries take %v", freeTries, all)
+		}
+		all += next
+		gone := next
+		if more != nil {
+			gone += time.Duration(more[2]) * time.Millisecond
+		}
+		if gone < time.Hour || gone > max(next, time.Hour)+time.Millisecond {
+			t.Errorf("try %d: an item that waits for an hour is tried after %v, the next try is after %v", try+1, gone, next)
+		}
+	}
+	if all < 13*24*time.Hour || all > 14*24*time.Hour {
+		t.Errorf("all tries take %v", all)
+	}
+}
+
 // TestLastTryHasAll: the last try of a parcel begins when all of its items may be
 // tried: none fails because it waits then.
 func TestLastTryHasAll(t *testing.T) {
@@ -84,12 +109,12 @@ func TestLastTryHasAll(t *testing.T) {
 		t.Run(fmt.Sprint(try), func(t *testing.T) {
 			r := &run{
 				parcel: format.Parcel{
-					ID: format.ParcelID{Try: try}, Items: make([]model.Item, 2), Indexes: []int{0, 1}, Attempts: []int{1, 1}, Waits: []int64{3_600_000, 0},
+					ID: format.ParcelID{Try: try}, Items: make([]model.Item, 2), Indexes: []int{0, 1}, Attempts: []int{1, 1}, Waits: []int64{6 * 3_600_000, 0},
 				},
 				endings: []ending{{}, {outcome: model.ItemFailed, isFree: true, wait: new(time.Minute)}}, attempts: model.MaxTries, began: time.Now(), most: 2,
 			}
 			row := r.Row()
-			if wait := time.Until(row.NextAt); len(row.Remaining) != 2 || (row.Waits == nil) != isAll || (wait > 59*time.Minute) != isAll {
+			if wait := time.Until(row.NextAt); len(row.Remaining) != 2 || (row.Waits == nil) != isAll || (wait > 5*time.Hour) != isAll {
 				t.Errorf("%+v, the next try after %v", row, wait)
 			}
 		})
