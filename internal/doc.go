@@ -103,7 +103,8 @@
 //   - internal/names: the names of queues, tables and containers, which infra/
 //     and functions/ repeat.
 //   - internal/version: the build of this program. internal/suggest: finds the
-//     word that is nearest to a misspelt one.
+//     word that is nearest to a misspelt one. internal/retryafter: reads the
+//     header Retry-After of answers.
 //
 // # For programs of others
 //

@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"work/internal/items":   {"work/internal/model"},
 	"work/internal/model":   {"queue"},
 	"work/internal/report":  {"work/internal/model"},
-	"work/processors":       {"work", "work/internal/items", "work/internal/report"},
+	"work/processors":       {"work", "work/internal/items", "work/internal/report", "internal/retryafter"},
 
 	"azurestore": {"gate", "ids", "queue", "relay", "internal/azure", "internal/names", "internal/table", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
@@ -132,7 +132,8 @@ var layers = map[string][]string{
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
 	"internal/telemetry":          {"internal/trace", "go.opentelemetry.io/otel"},
-	"internal/telemetry/otlp":     {"go.opentelemetry.io/otel"},
+	"internal/retryafter":         {},
+	"internal/telemetry/otlp":     {"internal/retryafter", "go.opentelemetry.io/otel"},
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "devstore", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 

@@ -19,6 +19,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"kennel/internal/retryafter"
 	"kennel/work"
 	"kennel/work/internal/report"
 )
@@ -37,9 +38,10 @@ import (
 //
 // An answer 2xx is done; the result is {"status","body"} with the first bytes of
 // the answer, even if its rest did not arrive. After 408, 429, 5xx, an error of
-// the network and the time limit of an item, the item is tried again. Any other
-// answer rejects it. Redirects are followed at most three times, only if they
-// keep the method (307, 308), and only to an allowed URL.
+// the network and the time limit of an item, the item is tried again, after a 429
+// or 503 not before the time in its header Retry-After. Any other answer rejects
+// it. Redirects are followed at most three times, only if they keep the method
+// (307, 308), and only to an allowed URL.
 //
 // Requests go only to public addresses, so that no item reaches a network that
 // only this app reaches. Whether an address is allowed is checked when the
@@ -138,7 +140,13 @@ func (w *Webhook) Process(ctx context.Context, item work.Item) (json.RawMessage,
 				return nil, fmt.Errorf("%w: %w", work.ErrRejected, err)
 			}
 		case a.status == http.StatusRequestTimeout || a.status == http.StatusTooManyRequests || a.status >= 500:
-			return nil, errors.New(a.String())
+			err := errors.New(a.String())
+			if a.retryAfter > 0 && (a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable) {
+				// Many receivers send 1 as long as they are busy: the attempts of the
+				// item would be used up in seconds, so the usual wait is the shortest.
+				return nil, &work.Later{Wait: a.retryAfter, AtLeast: true, Err: err}
+			}
+			return nil, err
 		default:
 			return nil, fmt.Errorf("%w: %s", work.ErrRejected, a)
 		}
@@ -165,7 +173,7 @@ func (w *Webhook) post(ctx context.Context, to *url.URL, key string, body []byte
 		return a, fmt.Errorf("the request to %s failed: %w", to.Host, err)
 	}
 	defer resp.Body.Close()
-	a = answer{status: resp.StatusCode, location: resp.Header.Get("Location")}
+	a = answer{status: resp.StatusCode, location: resp.Header.Get("Location"), retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now())}
 	// The status decides. What is missing of the rest is not worth another
 	// request to a receiver that has done its part.
 	a.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -195,9 +203,10 @@ const (
 
 // answer is the answer of a receiver.
 type answer struct {
-	status   int
-	location string
-	body     []byte
+	status     int
+	location   string
+	retryAfter time.Duration // 0: none
+	body       []byte
 }
 
 // String returns the answer for an error: one line.

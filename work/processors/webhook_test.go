@@ -104,6 +104,45 @@ func TestWebhookAnswers(t *testing.T) {
 	}
 }
 
+// TestWebhookRetryAfter: the receiver decides when an item is tried again at the
+// earliest, if it is only busy.
+func TestWebhookRetryAfter(t *testing.T) {
+	status, header := 0, ""
+	w, base := receive(t, func(w http.ResponseWriter, r *http.Request) {
+		if header != "" {
+			w.Header().Set("Retry-After", header)
+		}
+		w.WriteHeader(status)
+	})
+	for _, c := range []struct {
+		status int
+		header string
+		want   time.Duration // up to 5 s less of a date; 0: the usual wait
+	}{
+		{429, "120", 2 * time.Minute},
+		{503, "7", 7 * time.Second},
+		{503, time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), time.Hour},
+		{503, "200000", 200_000 * time.Second}, // the model bounds it
+		{503, "", 0}, {429, "soon", 0}, {429, "-1", 0}, {429, "0", 0},
+		{429, time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 0},
+		{500, "120", 0}, {408, "120", 0},
+	} {
+		status, header = c.status, c.header
+		_, err := w.Process(t.Context(), hook(base+"/hooks"))
+		if err == nil || errors.Is(err, work.ErrRejected) || !strings.Contains(err.Error(), fmt.Sprint("the receiver answered ", c.status)) {
+			t.Errorf("%d, Retry-After %q: %v", c.status, c.header, err)
+		}
+		later, ok := errors.AsType[*work.Later](err)
+		if ok != (c.want > 0) || ok && (later.Snoozed || !later.AtLeast || later.Wait > c.want || later.Wait < c.want-5*time.Second) {
+			t.Errorf("%d, Retry-After %q: %+v, want a wait of %v", c.status, c.header, later, c.want)
+		}
+	}
+	status, header = 400, "120"
+	if _, err := w.Process(t.Context(), hook(base+"/hooks")); !errors.Is(err, work.ErrRejected) {
+		t.Errorf("400: %v, want it rejected", err)
+	}
+}
+
 func TestWebhookResultFits(t *testing.T) {
 	text := ""
 	w, base := receive(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, text) })

@@ -15,10 +15,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"kennel/internal/retryafter"
 )
 
 // The limits of sending. The SDK has one as well: OTEL_BSP_EXPORT_TIMEOUT, by
@@ -142,20 +143,9 @@ func (s *sender) post(ctx context.Context, body []byte) error {
 	err = fmt.Errorf("failed to send to %s: %s (body: %s)", s.shown, answer.Status, cmp.Or(string(bytes.TrimSpace(text)), "empty"))
 	switch answer.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return &temporary{err, retryAfter(answer.Header.Get("Retry-After"))}
+		return &temporary{err, retryafter.Parse(answer.Header.Get("Retry-After"), time.Now())}
 	}
 	return err
-}
-
-// retryAfter reads a number of seconds or a date.
-func retryAfter(header string) time.Duration {
-	if n, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(n, uint64(time.Hour/time.Second))) * time.Second
-	}
-	if date, err := http.ParseTime(header); err == nil {
-		return time.Until(date)
-	}
-	return 0
 }
 
 func compressed(body []byte) []byte {

@@ -57,6 +57,7 @@ type Bounded interface {
 // Later is an error of Process that decides when the item is tried again.
 type Later struct {
 	Wait    time.Duration // before the next attempt, up to MaxWait
+	AtLeast bool          // the wait is the usual one if that is longer
 	Snoozed bool          // this is no attempt; Err is not needed
 	Err     error
 }

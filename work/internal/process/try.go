@@ -61,8 +61,9 @@ type ending struct {
 	result  []byte        // compact JSON, if it is done
 	err     string        // otherwise
 
-	isFree bool           // this was no attempt
-	wait   *time.Duration // what the processor decided; nil: the usual one
+	isFree  bool           // this was no attempt
+	wait    *time.Duration // what the processor decided; nil: the usual one
+	atLeast bool           // the usual one if that is longer
 }
 
 // run is one try of a parcel: workers that each process an item at a time.
@@ -293,7 +294,7 @@ func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
 	}
 	e = ending{outcome: model.ItemFailed, err: cmp.Or(err.Error(), unknown)}
 	if later, ok := errors.AsType[*model.Later](err); ok {
-		e.isFree, e.wait = later.Snoozed, new(min(max(0, later.Wait), model.MaxWait))
+		e.isFree, e.wait, e.atLeast = later.Snoozed, new(min(max(0, later.Wait), model.MaxWait)), later.AtLeast
 	}
 	return e
 }
@@ -362,10 +363,14 @@ func (r *run) Row() format.ResultRow {
 			}
 			row.Remaining = append(row.Remaining, r.parcel.Index(i))
 			row.Attempts = append(row.Attempts, used)
-			if e.wait == nil {
-				e.wait = new(time.Duration(float64(usualWait(used)) * share))
+			wait := time.Duration(float64(usualWait(used)) * share)
+			switch {
+			case e.wait != nil && e.atLeast:
+				wait = max(wait, *e.wait)
+			case e.wait != nil:
+				wait = *e.wait
 			}
-			again := spanOf(*e.wait)
+			again := spanOf(wait)
 			if r.parcel.Wait(i) > 0 {
 				again.to = again.from
 			}

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -25,6 +27,41 @@ func TestNotBegunWaits(t *testing.T) {
 		t.Errorf("%+v, the next try after %v", row, wait)
 	}
 }
+
+// TestAtLeast: an item waits for as long as its processor requests, and for the
+// usual time if that is longer and the processor leaves it to that. It is an
+// attempt, and the wait has a limit.
+func TestAtLeast(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		later    model.Later
+		min, max time.Duration
+	}{
+		"longer":     {model.Later{Wait: time.Hour, AtLeast: true}, time.Hour, time.Hour * 9 / 8},
+		"shorter":    {model.Later{Wait: time.Second, AtLeast: true}, 2 * firstDelay / 2, 2 * firstDelay},
+		"negative":   {model.Later{Wait: -time.Hour, AtLeast: true}, 2 * firstDelay / 2, 2 * firstDelay},
+		"exactly":    {model.Later{Wait: time.Second}, time.Second, 2 * time.Second},
+		"for a year": {model.Later{Wait: 365 * 24 * time.Hour, AtLeast: true}, model.MaxWait, model.MaxWait * 9 / 8},
+	} {
+		r := &run{
+			processor: failing{&c.later}, attempts: model.MaxTries, most: 1,
+			parcel:  format.Parcel{ID: format.ParcelID{Try: 1}, Items: make([]model.Item, 1), Indexes: []int{0}, Attempts: []int{1}},
+			endings: make([]ending, 1),
+		}
+		r.endings[0] = r.call(t.Context(), 0, time.Minute)
+		row := r.Row()
+		if wait := time.Until(row.NextAt); len(row.Remaining) != 1 || row.Attempts[0] != 2 || wait > c.max || wait < c.min-time.Second {
+			t.Errorf("%s: %+v, the next try after %v, want %v to %v", name, row, wait, c.min, c.max)
+		}
+	}
+}
+
+// failing is a processor of which each item fails.
+type failing struct{ err error }
+
+func (f failing) Validate(json.RawMessage) error                               { return nil }
+func (f failing) NewReport(string) model.Report                                { return nil }
+func (f failing) Process(context.Context, model.Item) (json.RawMessage, error) { return nil, f.err }
 
 // TestFewTries: items that each wait once share few tries, also if no two wait for
 // the same time. None is tried before its wait has ended, or more than an eighth of
