@@ -79,6 +79,13 @@ type fact interface {
 	addWithin(r *Report, before fact) // before may be nil
 }
 
+// OneLine returns the text of an error for [Problem.What]: on one line, and
+// without the stack of a panic, which follows its value.
+func OneLine(text string) string {
+	text, _, _ = strings.Cut(text, "\ngoroutine ")
+	return strings.Join(strings.Fields(text), " ")
+}
+
 // Problem is a fault in a process that an operator may have to act on.
 type Problem struct {
 	Code    string    `json:"code"`              // a code of the status, such as "blobs_failing"

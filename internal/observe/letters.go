@@ -77,7 +77,7 @@ func (d *LetterCount) Problems() []instances.Problem {
 	}
 	what := fmt.Sprintf("Dead letters in queue %s: %d.", d.Queue+queue.PoisonSuffix, d.count)
 	if d.reason != "" {
-		what += fmt.Sprintf(" The last reason that this process knows: %s.", d.reason)
+		what += fmt.Sprintf(" The last reason that this process knows: %s.", instances.OneLine(d.reason))
 	}
 	return []instances.Problem{{Code: instances.DeadLetters, Subject: d.Queue, What: what, Since: d.since, Count: d.count}}
 }

@@ -80,6 +80,12 @@ func TestDeadLetterCount(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		check("removed by another process", 0, time.Time{}, "")
 
+		d.Added(errors.New("panic: it is\nbroken\ngoroutine 7 [running]:\nmain.main()"), 0)
+		check("a panic", 1, time.Now(), "The last reason that this process knows: panic: it is broken.")
+		time.Sleep(time.Second)
+		sample()
+		check("gone", 0, time.Time{}, "")
+
 		// The host moves it, a while after its last delivery has failed.
 		began = time.Now()
 		d.Added(errors.New("too long"), MoveTimeout)

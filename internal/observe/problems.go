@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"kennel/internal/instances"
 )
@@ -50,6 +49,3 @@ func (l *Limits) Problems(near map[string]string) []instances.Problem {
 
 // IsClose reports whether nine tenths of a limit are used.
 func IsClose(used, limit int) bool { return used >= limit-limit/10 }
-
-// OneLine returns a text without line breaks.
-func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -32,7 +32,7 @@ func (e *ends) ended(ctx context.Context, b program.Batch) error {
 	a, _ := attempt.Current(ctx)
 	e.calls, e.as = append(e.calls, b), append(e.as, a)
 	if len(e.calls) <= e.fails {
-		return errors.New("the receiver answered 503")
+		panic("the receiver\nanswered 503")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func TestBatchEnd(t *testing.T) {
 					sweep()
 					if p := m.Problems(); len(p) > 0 && p[0].Code == instances.BatchEndFailed {
 						reported = true
-						if p[0].Count != 1 || !strings.Contains(p[0].What, "billing failed 3 times for batch "+b.ID+"; the last error: the receiver answered 503.") {
+						if p[0].Count != 1 || !strings.Contains(p[0].What, "billing failed 3 times for batch "+b.ID+"; the last error: panic: the receiver answered 503.") {
 							t.Errorf("problems %+v", p)
 						}
 						if e.count() < 3 {

@@ -37,7 +37,7 @@ func (b *batchWork) endFailures() (all []instances.Problem) {
 		all = append(all, instances.Problem{
 			Code: instances.BatchEndFailed, Since: p.Since, Count: int64(p.Cause.Untold),
 			What: fmt.Sprintf("Ended batches of which OnEnd of their processor fails: %d. That of processor %s failed %d times for batch %s; the last error: %s.",
-				p.Cause.Untold, most.Processor, most.Tries, most.Batch, most.Error),
+				p.Cause.Untold, most.Processor, most.Tries, most.Batch, instances.OneLine(most.Error)),
 		})
 	}
 	return all
@@ -89,7 +89,7 @@ func (b *batchWork) stuck() []instances.Problem {
 	return []instances.Problem{{
 		Code: instances.BatchStuck, Since: since, Count: int64(items),
 		What: fmt.Sprintf("Items of batches that failed more than once and are tried again: %d, in batches: %d. Item %.80s of batch %s had %d of %d attempts; the last error: %s.",
-			items, len(batches), first.Item, first.Batch, first.Attempts, first.MaxAttempts, first.Error),
+			items, len(batches), first.Item, first.Batch, first.Attempts, first.MaxAttempts, instances.OneLine(first.Error)),
 	}}
 }
 

@@ -247,7 +247,7 @@ func (f *relayPart) Entities() []instances.RelayEntity {
 		}
 		e := instances.RelayEntity{Entity: s.Entity, State: s.State.String(), Since: s.Since.UTC(), Throttled: s.Throttled}
 		if s.LastErr != nil {
-			e.LastError = observe.OneLine(s.LastErr.Error())
+			e.LastError = instances.OneLine(s.LastErr.Error())
 		}
 		all = append(all, e)
 	}

@@ -71,7 +71,7 @@ func (d *denials) Problems() []instances.Problem {
 			what = "The secondary namespace cannot be read"
 		}
 		problems = append(problems, instances.Problem{Code: p.Cause.code, Subject: subject, Since: p.Since, Count: p.Count,
-			What: fmt.Sprintf("%s: %s.", what, observe.OneLine(p.Cause.err.Error()))})
+			What: fmt.Sprintf("%s: %s.", what, instances.OneLine(p.Cause.err.Error()))})
 	}
 	return observe.Oldest(problems)
 }

@@ -23,7 +23,7 @@ type flaky struct {
 
 func (f flaky) Process(ctx context.Context, item work.Item) (json.RawMessage, error) {
 	if time.Now().Before(f.until) {
-		return nil, errors.New("the receiver answered 503")
+		return nil, errors.New("panic: the receiver\nanswered 503\ngoroutine 7 [running]:\nmain.main()")
 	}
 	return f.Processor.Process(ctx, item)
 }
@@ -54,13 +54,13 @@ func TestBatchStuck(t *testing.T) {
 			got := m.call(t, host, "GET", "/api/batches/"+b.ID, "")
 			if r := got.Retrying; r != nil && shown.IsZero() {
 				shown = time.Now()
-				if r.Items != 3 || r.Attempts != 1 || r.Error != "the receiver answered 503" || !r.NextAt.After(shown) {
+				if r.Items != 3 || r.Attempts != 1 || !strings.HasPrefix(r.Error, "panic: the receiver\nanswered 503\ngoroutine ") || !r.NextAt.After(shown) {
 					t.Errorf("shown %s", got.Body)
 				}
 			}
 			if p := m.Problems(); len(p) > 0 && reported.IsZero() {
 				reported = time.Now()
-				if p[0].Code != instances.BatchStuck || p[0].Count != 3 || !strings.Contains(p[0].What, "had 2 of 5 attempts; the last error: the receiver answered 503") {
+				if p[0].Code != instances.BatchStuck || p[0].Count != 3 || !strings.Contains(p[0].What, "had 2 of 5 attempts; the last error: panic: the receiver answered 503.") {
 					t.Errorf("problems %+v", p)
 				}
 			}

@@ -136,7 +136,7 @@ func (t *Timers) timer(name string) *timer {
 func (t *Timers) Problems() (all []instances.Problem) {
 	for name, p := range t.failed.All() {
 		all = append(all, instances.Problem{
-			Code: instances.TimerFailed, Subject: name, Since: p.Since, Count: p.Count, What: fmt.Sprintf("The last slot of the timer failed: %s.", p.Cause),
+			Code: instances.TimerFailed, Subject: name, Since: p.Since, Count: p.Count, What: fmt.Sprintf("The last slot of the timer failed: %s.", instances.OneLine(p.Cause)),
 		})
 	}
 	slices.SortFunc(all, func(a, b instances.Problem) int { return cmp.Compare(a.Subject, b.Subject) })

@@ -118,7 +118,7 @@ func TestTimerOutcomes(t *testing.T) {
 			return nil
 		}, "1 2 3", "done", ""},
 		{"failures", func(context.Context, attempt.Attempt) error { return broken }, "1 2 3 4 5", "failed", "no route"},
-		{"panics", func(context.Context, attempt.Attempt) error { panic("oh") }, "1 2 3 4 5", "failed", "panic: oh"},
+		{"panics", func(context.Context, attempt.Attempt) error { panic("oh\nno") }, "1 2 3 4 5", "failed", "panic: oh"},
 		{"reject", func(context.Context, attempt.Attempt) error { return attempt.Reject(broken) }, "1", "failed", "no route"},
 		{"reject nil", func(context.Context, attempt.Attempt) error { return attempt.Reject(nil) }, "1", "failed", "rejected"},
 		{"retry after the next slot", func(context.Context, attempt.Attempt) error { return attempt.RetryAfter(10*time.Minute, broken) }, "1", "failed", "no route"},
@@ -159,6 +159,9 @@ func TestTimerOutcomes(t *testing.T) {
 				}
 				state, err := timers.Get(t.Context(), "digest")
 				problems := timers.Problems()
+				if tt.name == "panics" && (!strings.HasSuffix(problems[0].What, "Z: panic: oh no.") || !strings.Contains(*state.Last.Error, "\ngoroutine ")) {
+					t.Errorf("problems %q, want only the value of the panic; state %q, want its stack", problems[0].What, *state.Last.Error)
+				}
 				if err != nil || (len(problems) == 1) != (tt.problem != "") || tt.problem != "" && (!strings.Contains(problems[0].What, tt.problem) || !strings.Contains(*state.Last.Error, tt.problem)) {
 					t.Errorf("%s, hosted %v: problems %+v, state %+v, %v", tt.name, hosted, problems, state, err)
 				}
