@@ -17,4 +17,4 @@ func (f *failing) Fatalf(format string, values ...any) {
 	runtime.Goexit()
 }
 
-func (f *failing) Failed() bool { return false }
+func (f *failing) Failed() bool { return f.text != "" }

@@ -316,6 +316,33 @@ func TestAttemptsOfItems(t *testing.T) {
 	}
 }
 
+// TestFailNow: a timer that calls FailNow of the test ends the test.
+func TestFailNow(t *testing.T) {
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	calls, went := 0, false
+	go func() {
+		defer close(done)
+		kenneltest.Run(f, func(*kenneltest.Kit) kennel.Program {
+			return func(a *kennel.App) error {
+				a.Timer("digest", "@every 10m", func(context.Context) error {
+					calls++
+					f.Fatalf("no mail")
+					return nil
+				}, nil)
+				return nil
+			}
+		}, func(k *kenneltest.Kit) {
+			k.Advance(time.Hour)
+			went = true
+		}, nil)
+	}()
+	<-done
+	if f.text != "no mail" || calls != 1 || went {
+		t.Errorf("the timer was called %d times, the test went on: %v, %q", calls, went, f.text)
+	}
+}
+
 // TestMistakes: a test that uses an undeclared queue, or a body that the queue
 // does not take, ends with a reason.
 func TestMistakes(t *testing.T) {

@@ -1,6 +1,8 @@
 package kenneltest
 
 import (
+	"errors"
+	"runtime"
 	"time"
 
 	"kennel/internal/attempt"
@@ -61,6 +63,9 @@ func (k *Kit) tick() {
 			continue
 		}
 		v := attempt.Do(k.ctx, attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.failed + 1, MaxAttempts: t.MaxAttempts, Slot: t.slot}, t.Timeout, t.Work, k.declared.UseWork...)
+		if errors.Is(v.Err, attempt.ErrGoexit) && (k.t.Failed() || k.t.Skipped()) {
+			runtime.Goexit() // the timer called FailNow or SkipNow of the test
+		}
 		t.judge(v, now)
 	}
 }

@@ -21,7 +21,7 @@ func TestItemsEnd(t *testing.T) {
 		ctx, stop := context.WithTimeout(in.p.Context(), 3*time.Hour)
 		defer stop()
 		var items []string
-		for i, do := range []string{"", "reject", "fail", "fail twice", "panic", "hang", "wait", "long", "invalid", "vast error", "slow", ""} {
+		for i, do := range []string{"", "reject", "fail", "fail twice", "panic", "goexit", "hang", "wait", "long", "invalid", "vast error", "slow", ""} {
 			items = append(items, item(i, do))
 		}
 		d, err := in.submit(ctx, items, 5)

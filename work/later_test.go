@@ -158,6 +158,22 @@ func TestWaitingIsNotStalled(t *testing.T) {
 	})
 }
 
+// TestGoexit: an item that ends the goroutine of its worker has failed its attempt,
+// and leaves its place to the others.
+func TestGoexit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		s.processor.atOnce = 1
+		in, d := s.one(nil, item(1, "goexit"), item(2, "goexit twice"), item(3, ""), item(4, "goexit"))
+		in.drainFor(t, ExpressQueue, 5*time.Minute)
+		b, err := in.Get(timed(t, time.Minute), d.ID)
+		if err != nil || b.State != Done || b.Done != 2 || b.Failed != 2 || s.processor.most != 1 || s.processor.calls["1"] != MaxTries {
+			t.Errorf("%+v, %v; calls %v, %d at once", b, err, s.processor.calls, s.processor.most)
+		}
+	})
+}
+
 // TestAtOnce: a process works on no more items of a processor at the same time,
 // whatever messages they come with; what does not begin before the deadline of a
 // message has used no attempt.

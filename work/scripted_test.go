@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +44,8 @@ func (i scriptedItem) want() (Outcome, string) {
 		return ItemFailed, "broken"
 	case "panic":
 		return ItemFailed, "panicked: oops"
+	case "goexit":
+		return ItemFailed, "ended its goroutine"
 	case "hang":
 		return ItemFailed, process.Overdue
 	case "wait":
@@ -96,6 +99,12 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 		}
 	case "panic":
 		panic("oops")
+	case "goexit":
+		runtime.Goexit()
+	case "goexit twice":
+		if calls <= 2 {
+			runtime.Goexit()
+		}
 	case "hang":
 		time.Sleep(24 * time.Hour)
 	case "late":

@@ -98,6 +98,10 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return "the attempt took longer than its timeout" }
 func (timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
+// ErrGoexit reports that the function ended its goroutine without returning, as
+// [testing.T.FailNow] does.
+var ErrGoexit = errors.New("the function ended its goroutine (runtime.Goexit)")
+
 // PanicError is a panic of the function, as an error.
 type PanicError struct {
 	Value any
@@ -206,16 +210,33 @@ func (v Verdict) Reason() string {
 
 // Do makes one attempt within a timeout and returns what becomes of it. wraps
 // are around the work, the first one outermost. A panic of the work reaches them
-// as a [*PanicError], and the end of the context by a stop or a lost lease as an
-// error whose outcome is PutBack.
+// as a [*PanicError], the end of its goroutine as [ErrGoexit], and the end of the
+// context by a stop or a lost lease as an error whose outcome is PutBack.
 func Do(ctx context.Context, a Attempt, timeout time.Duration, work Work, wraps ...func(Work) Work) Verdict {
 	ctx, cancel := context.WithTimeoutCause(With(ctx, a), timeout, ErrTimeout)
 	defer cancel()
-	work = guarded(judged(guarded(work)))
+	work = guarded(judged(apart(work)))
 	for i := len(wraps) - 1; i >= 0; i-- {
 		work = guarded(wraps[i](work))
 	}
+	if len(wraps) > 0 {
+		work = apart(work)
+	}
 	return VerdictOf(work(ctx))
+}
+
+// apart returns work that has a goroutine of its own, so that no end of it ends
+// that of the caller, which holds a place, a lease or a loop.
+func apart(work Work) Work {
+	return func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() {
+			err := ErrGoexit
+			defer func() { ended <- err }()
+			err = guarded(work)(ctx)
+		}()
+		return <-ended
+	}
 }
 
 // guarded returns work whose panics are errors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func TestOutcomes(t *testing.T) {
 		{"nil", nil, func(context.Context) error { return nil }, Done, 0},
 		{"an error", nil, func(context.Context) error { return failure }, Failed, 0},
 		{"a panic", nil, func(context.Context) error { panic("oh") }, Failed, 0},
+		{"goexit", nil, func(context.Context) error { runtime.Goexit(); return nil }, Failed, 0},
 		{"reject", nil, func(context.Context) error { return fmt.Errorf("order: %w", Reject(failure)) }, Rejected, 0},
 		{"reject nil", nil, func(context.Context) error { return Reject(nil) }, Rejected, 0},
 		{"retry after", nil, func(context.Context) error { return RetryAfter(time.Minute, failure) }, RetriedLater, time.Minute},
@@ -34,6 +36,7 @@ func TestOutcomes(t *testing.T) {
 		{"the context's error after a stop", ErrStopping, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, PutBack, 0},
 		{"another error after a stop", ErrStopping, func(context.Context) error { return failure }, PutBack, 0},
 		{"a panic after a stop", ErrStopping, func(context.Context) error { panic("closed") }, PutBack, 0},
+		{"goexit after a stop", ErrStopping, func(context.Context) error { runtime.Goexit(); return nil }, PutBack, 0},
 		{"an error after a lost lease", ErrLeaseLost, func(context.Context) error { return failure }, PutBack, 0},
 		{"rejected after a stop", ErrStopping, func(context.Context) error { return Reject(failure) }, Rejected, 0},
 		{"snoozed after a stop", ErrStopping, func(context.Context) error { return Snooze(time.Hour) }, Snoozed, time.Hour},
@@ -115,6 +118,10 @@ func TestWraps(t *testing.T) {
 	v := Do(t.Context(), Attempt{}, time.Minute, func(context.Context) error { return nil }, func(Work) Work { return func(context.Context) error { panic("oh") } })
 	if v.Outcome != Failed {
 		t.Errorf("a wrap that panics: %v", v.Outcome)
+	}
+	v = Do(t.Context(), Attempt{}, time.Minute, func(context.Context) error { return nil }, func(Work) Work { return func(context.Context) error { runtime.Goexit(); return nil } })
+	if v.Outcome != Failed || !errors.Is(v.Err, ErrGoexit) {
+		t.Errorf("a wrap that ends its goroutine: %v, %v", v.Outcome, v.Err)
 	}
 }
 

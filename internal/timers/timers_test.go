@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -119,6 +120,7 @@ func TestTimerOutcomes(t *testing.T) {
 		}, "1 2 3", "done", ""},
 		{"failures", func(context.Context, attempt.Attempt) error { return broken }, "1 2 3 4 5", "failed", "no route"},
 		{"panics", func(context.Context, attempt.Attempt) error { panic("oh\nno") }, "1 2 3 4 5", "failed", "panic: oh"},
+		{"goexit", func(context.Context, attempt.Attempt) error { runtime.Goexit(); return nil }, "1 2 3 4 5", "failed", "the function ended its goroutine"},
 		{"reject", func(context.Context, attempt.Attempt) error { return attempt.Reject(broken) }, "1", "failed", "no route"},
 		{"reject nil", func(context.Context, attempt.Attempt) error { return attempt.Reject(nil) }, "1", "failed", "rejected"},
 		{"retry after the next slot", func(context.Context, attempt.Attempt) error { return attempt.RetryAfter(10*time.Minute, broken) }, "1", "failed", "no route"},

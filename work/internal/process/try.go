@@ -40,6 +40,7 @@ const (
 	Overdue  = "the processor did not return within the time limit of an item"
 	notBegun = "not processed in time"
 	unknown  = "the processor reported an error without a text"
+	goexited = "the processor ended its goroutine (runtime.Goexit)"
 	waiting  = "it waits for its next attempt"
 )
 
@@ -151,7 +152,8 @@ type current struct {
 }
 
 // work processes items until none is left. A worker whose item is overdue is
-// replaced by its timer, which all its items share.
+// replaced by its timer, which all its items share, and one whose goroutine was
+// ended by an item is replaced at once.
 func (r *run) work(ctx context.Context) {
 	var at current
 	watch := time.AfterFunc(math.MaxInt64, func() {
@@ -161,20 +163,28 @@ func (r *run) work(ctx context.Context) {
 		}
 	})
 	defer watch.Stop()
-	for {
-		leave := r.enter(ctx)
-		i, limit, ok := r.begin(ctx, &at)
-		if !ok {
-			leave()
-			return
-		}
-		watch.Reset(limit + Grace)
-		e := r.call(ctx, i, limit)
-		leave()
-		if !r.end(i, e) {
-			return
-		}
+	for r.one(ctx, &at, watch) {
 	}
+}
+
+// one processes the next item, if one may begin, and reports whether the worker
+// goes on.
+func (r *run) one(ctx context.Context, at *current, watch *time.Timer) (goesOn bool) {
+	defer r.enter(ctx)()
+	i, limit, ok := r.begin(ctx, at)
+	if !ok {
+		return false
+	}
+	watch.Reset(limit + Grace)
+	returned := false
+	defer func() {
+		if !returned && r.end(i, ending{outcome: model.ItemFailed, err: goexited}) {
+			go r.work(ctx)
+		}
+	}()
+	e := r.call(ctx, i, limit)
+	returned = true
+	return r.end(i, e)
 }
 
 // enter waits for a place of the processor, while items may begin. leave frees it.
