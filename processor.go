@@ -33,8 +33,9 @@ type ProcessorOptions[T any] struct {
 	MaxAttempts int // then an item has failed; default 5, up to 50
 
 	// Retry returns the wait after a number of failed attempts, up to a day, and err
-	// is what the last one returned; ≤ 0: at once. Default: 10 s, doubling up to 4
-	// hours, × 0.5 to 1, the same for items of a message that failed as often.
+	// is what the last one returned; ≤ 0: at once. Default, also if it panics: 10 s,
+	// doubling up to 4 hours, × 0.5 to 1, the same for items of a message that failed
+	// as often.
 	Retry func(failed int, err error) time.Duration
 
 	// Parcel is how many items a message of a large batch has, up to 400; default

@@ -15,8 +15,8 @@ type TimerOptions struct {
 	Timeout     time.Duration // of an attempt; default 5 minutes
 	MaxAttempts int           // of a slot, while the next one has not begun; default 5
 
-	// Retry returns the wait after a number of failed attempts; default: as for
-	// queues.
+	// Retry returns the wait after a number of failed attempts; default, also if it
+	// panics: as for queues.
 	Retry func(failed int, err error) time.Duration
 }
 

@@ -343,6 +343,28 @@ func TestFailNow(t *testing.T) {
 	}
 }
 
+// TestRetryPanics: after a Retry of a timer that panics, the default wait is used,
+// as it is outside of tests.
+func TestRetryPanics(t *testing.T) {
+	calls := 0
+	kenneltest.Run(t, func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			a.Timer("digest", "@every 10m", func(context.Context) error {
+				if calls++; calls == 1 {
+					return errors.New("no mail")
+				}
+				return nil
+			}, &kennel.TimerOptions{Retry: func(int, error) time.Duration { panic("oh") }})
+			return nil
+		}
+	}, func(k *kenneltest.Kit) {
+		k.Advance(10*time.Minute + 5*time.Second)
+		if calls != 2 {
+			t.Errorf("%d calls, want 2", calls)
+		}
+	}, nil)
+}
+
 // TestMistakes: a test that uses an undeclared queue, or a body that the queue
 // does not take, ends with a reason.
 func TestMistakes(t *testing.T) {

@@ -2,6 +2,7 @@ package kenneltest
 
 import (
 	"errors"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -62,11 +63,12 @@ func (k *Kit) tick() {
 		if !t.take(now) {
 			continue
 		}
-		v := attempt.Do(k.ctx, attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.failed + 1, MaxAttempts: t.MaxAttempts, Slot: t.slot}, t.Timeout, t.Work, k.declared.UseWork...)
+		a := attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.failed + 1, MaxAttempts: t.MaxAttempts, Slot: t.slot}
+		v := attempt.Do(k.ctx, a, t.Timeout, t.Work, k.declared.UseWork...)
 		if errors.Is(v.Err, attempt.ErrGoexit) && (k.t.Failed() || k.t.Skipped()) {
 			runtime.Goexit() // the timer called FailNow or SkipNow of the test
 		}
-		t.judge(v, now)
+		t.judge(k, a, v, now)
 	}
 }
 
@@ -90,7 +92,7 @@ func (t *timer) take(now time.Time) bool {
 }
 
 // judge ends the slot, or sets when its next attempt begins.
-func (t *timer) judge(v attempt.Verdict, now time.Time) {
+func (t *timer) judge(k *Kit, a attempt.Attempt, v attempt.Verdict, now time.Time) {
 	wait := v.Wait
 	switch v.Outcome {
 	case attempt.Done, attempt.Rejected:
@@ -98,12 +100,8 @@ func (t *timer) judge(v attempt.Verdict, now time.Time) {
 		return
 	case attempt.Failed:
 		t.failed++
-		retry := t.Retry
-		if retry == nil {
-			retry = attempt.DefaultRetry
-		}
 		if t.failed < t.MaxAttempts {
-			wait = retry(t.failed, v.Err)
+			wait = attempt.WaitOrDefault(k.ctx, slog.New(slog.NewTextHandler(k.log, nil)), a, t.Retry, v.Err)
 		}
 	case attempt.RetriedLater:
 		t.failed++

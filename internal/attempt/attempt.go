@@ -280,18 +280,35 @@ const (
 	maxRetry   = 4 * time.Hour
 )
 
-// WaitAfter returns the wait after a number of failed attempts: what retry says,
-// or that of DefaultRetry if it is nil or panics.
-func WaitAfter(retry func(failed int, err error) time.Duration, failed int, err error) (wait time.Duration) {
+// Retry is a function of the program's author: it returns the wait after a number
+// of failed attempts, of which the last one returned err.
+type Retry = func(failed int, err error) time.Duration
+
+// WaitAfter returns the wait after an attempt that failed with err: what retry
+// returns. ok is false, and the caller uses the default wait of its kind of work,
+// if retry is nil, or if it panics, which is logged.
+func WaitAfter(ctx context.Context, log *slog.Logger, a Attempt, retry Retry, err error) (wait time.Duration, ok bool) {
 	if retry == nil {
-		return DefaultRetry(failed, err)
+		return 0, false
 	}
-	defer func() {
-		if recover() != nil {
-			wait = DefaultRetry(failed, err)
-		}
-	}()
-	return max(0, retry(failed, err))
+	failure := apart(func(context.Context) error {
+		wait = max(0, retry(a.Number, err))
+		return nil
+	})(ctx)
+	if failure != nil {
+		log.ErrorContext(ctx, "Retry failed; using the default wait", "attempt", a, "error", Verdict{Err: failure}.Reason())
+		return 0, false
+	}
+	return wait, true
+}
+
+// WaitOrDefault returns the wait that [WaitAfter] returns, or else that of
+// [DefaultRetry].
+func WaitOrDefault(ctx context.Context, log *slog.Logger, a Attempt, retry Retry, err error) time.Duration {
+	if wait, ok := WaitAfter(ctx, log, a, retry, err); ok {
+		return wait
+	}
+	return DefaultRetry(a.Number, err)
 }
 
 // DefaultRetry returns the wait after a number of failed attempts: from 2 s,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -140,5 +141,35 @@ func TestDefaultRetry(t *testing.T) {
 	}
 	if least < 14*time.Hour || most > 29*time.Hour {
 		t.Errorf("attempts last for %v to %v", least, most)
+	}
+}
+
+// TestRetryFails: a Retry that does not return is logged, and the default wait of
+// the caller is used.
+func TestRetryFails(t *testing.T) {
+	failure := errors.New("no route to host")
+	for name, tt := range map[string]struct {
+		retry  Retry
+		wait   time.Duration
+		ok     bool
+		logged string
+	}{
+		"none":     {nil, 0, false, ""},
+		"a minute": {func(failed int, err error) time.Duration { return time.Duration(failed) * time.Minute }, 3 * time.Minute, true, ""},
+		"negative": {func(int, error) time.Duration { return -time.Minute }, 0, true, ""},
+		"panic":    {func(_ int, err error) time.Duration { panic(err) }, 0, false, "panic: no route to host"},
+		"goexit":   {func(int, error) time.Duration { runtime.Goexit(); return 0 }, 0, false, ErrGoexit.Error()},
+	} {
+		var text strings.Builder
+		log, a := slog.New(slog.NewTextHandler(&text, nil)), Attempt{Queue: "emails", Number: 3}
+		if wait, ok := WaitAfter(t.Context(), log, a, tt.retry, failure); wait != tt.wait || ok != tt.ok {
+			t.Errorf("%s: %v, %v", name, wait, ok)
+		}
+		if got := text.String(); tt.logged == "" && got != "" || tt.logged != "" && (strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.logged) || !strings.Contains(got, "attempt.queue=emails")) {
+			t.Errorf("%s: the log is %q, want %q", name, got, tt.logged)
+		}
+		if wait := WaitOrDefault(t.Context(), log, a, tt.retry, failure); tt.ok && wait != tt.wait || !tt.ok && (wait < 4*time.Second || wait > 8*time.Second) {
+			t.Errorf("%s: %v, or else the default", name, wait)
+		}
 	}
 }

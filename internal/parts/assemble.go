@@ -65,7 +65,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	if l.owner, err = newOwner(e); err != nil {
 		return nil, err
 	}
-	if e.processors, err = processorsOf(cfg, d, l); err != nil {
+	if e.processors, err = processorsOf(cfg, d, l, log); err != nil {
 		return nil, err
 	}
 	e.newID, e.given = outside.NewID, given(d.Settings, outside.Environ)

@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func (e *ends) processor() work.Processor {
 			}
 			return []byte("{}"), nil
 		},
-	}, &program.Declared{}, running}
+	}, &program.Declared{}, running, slog.New(slog.DiscardHandler)}
 }
 
 // TestBatchEnd: OnEnd of a processor is called with the counts of the batch, behind

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"kennel/internal/attempt"
 	"kennel/internal/config"
@@ -29,7 +30,7 @@ func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
 
 // processorsOf returns the processors of a program: those that its author
 // declared, and with all parts those of the Kennel app.
-func processorsOf(cfg config.Config, d *program.Declared, l *life) (map[string]work.Processor, error) {
+func processorsOf(cfg config.Config, d *program.Declared, l *life, log *slog.Logger) (map[string]work.Processor, error) {
 	all := make(map[string]work.Processor)
 	if d.Everything {
 		var err error
@@ -41,9 +42,10 @@ func processorsOf(cfg config.Config, d *program.Declared, l *life) (map[string]w
 		if all[p.Name] != nil {
 			return nil, fmt.Errorf("processor %q is built in: use another name", p.Name)
 		}
-		all[p.Name] = ownProcessor{p, d, l}
+		own := ownProcessor{p, d, l, log}
+		all[p.Name] = own
 		if p.Parcel > 0 {
-			all[p.Name] = sizedProcessor{ownProcessor{p, d, l}}
+			all[p.Name] = sizedProcessor{own}
 		}
 	}
 	return all, nil
@@ -54,6 +56,7 @@ type ownProcessor struct {
 	declared *program.Processor
 	program  *program.Declared
 	life     *life
+	log      *slog.Logger
 }
 
 // Validate implements [work.Processor].
@@ -87,10 +90,12 @@ func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.
 	switch {
 	case v.Outcome == attempt.Snoozed, v.Outcome == attempt.RetriedLater:
 		return nil, &work.Later{Wait: v.Wait, Snoozed: v.Outcome == attempt.Snoozed, Err: err}
-	case v.Outcome == attempt.Failed && p.declared.Retry != nil && a.Number < a.MaxAttempts:
-		return nil, &work.Later{Wait: attempt.WaitAfter(p.declared.Retry, item.Try, v.Err), Err: err}
+	case v.Outcome == attempt.Failed && a.Number < a.MaxAttempts:
+		if wait, ok := attempt.WaitAfter(ctx, p.log, a, p.declared.Retry, v.Err); ok {
+			return nil, &work.Later{Wait: wait, Err: err}
+		}
 	}
-	return nil, err
+	return nil, err // and the usual wait
 }
 
 // Ended implements [work.Ender]: it calls what the author declared for the end of

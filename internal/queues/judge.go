@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -68,8 +69,9 @@ func numberOf(e queue.Envelope, deliveries int64, hosted bool) int {
 var errKilled = errors.New("its last attempt did not end: the process was killed or crashed")
 
 // judge returns how the delivery of a message ends after an attempt.
-func judge(q *program.Queue, number int, v attempt.Verdict) ending {
-	last := number >= q.MaxAttempts
+func (q *Queues) judge(ctx context.Context, declared *program.Queue, a attempt.Attempt, v attempt.Verdict) ending {
+	number := a.Number
+	last := number >= declared.MaxAttempts
 	switch v.Outcome {
 	case attempt.Done:
 		return ending{fate: fateDone}
@@ -85,7 +87,7 @@ func judge(q *program.Queue, number int, v attempt.Verdict) ending {
 	}
 	wait := v.Wait
 	if v.Outcome != attempt.RetriedLater {
-		wait = attempt.WaitAfter(q.Retry, number, v.Err)
+		wait = attempt.WaitOrDefault(ctx, q.opt.Log, a, declared.Retry, v.Err)
 	}
 	return ending{fate: fateAgain, attempts: number, wait: wait, err: errors.New(v.Reason())}
 }

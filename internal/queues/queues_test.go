@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -363,7 +364,9 @@ func TestNumbers(t *testing.T) {
 
 // TestJudge: what becomes of a delivery after each outcome.
 func TestJudge(t *testing.T) {
-	q := &program.Queue{MaxAttempts: 3, Retry: func(failed int, _ error) time.Duration { return time.Duration(failed) * time.Minute }}
+	var text strings.Builder
+	q := newWorld(nil).open(t, storetest.NewProcess(nil), true, &Options{Log: slog.New(slog.NewTextHandler(&text, nil))})
+	declared := &program.Queue{MaxAttempts: 3, Retry: func(failed int, _ error) time.Duration { return time.Duration(failed) * time.Minute }}
 	for _, tt := range []struct {
 		err      error
 		number   int
@@ -377,14 +380,18 @@ func TestJudge(t *testing.T) {
 		{attempt.RetryAfter(time.Hour, errBroken), 2, fateAgain, 2, time.Hour}, {attempt.RetryAfter(time.Hour, errBroken), 3, fateDead, 3, 0},
 		{attempt.Snooze(time.Hour), 3, fateAgain, 2, time.Hour},
 	} {
-		got := judge(q, tt.number, attempt.VerdictOf(tt.err))
+		got := q.judge(t.Context(), declared, attempt.Attempt{Number: tt.number}, attempt.VerdictOf(tt.err))
 		if got.fate != tt.fate || tt.fate != fateDone && got.attempts != tt.attempts || got.wait != tt.wait {
 			t.Errorf("%v at %d: %+v", tt.err, tt.number, got)
 		}
 	}
-	q.Retry = func(int, error) time.Duration { panic("oh") }
-	if got := judge(q, 1, attempt.VerdictOf(errBroken)); got.fate != fateAgain || got.wait <= 0 {
-		t.Errorf("a Retry that panics: %+v", got)
+	if text.String() != "" {
+		t.Errorf("the log is %q", &text)
+	}
+	declared.Retry = func(int, error) time.Duration { panic("oh") }
+	got := q.judge(t.Context(), declared, attempt.Attempt{Number: 1}, attempt.VerdictOf(errBroken))
+	if got.fate != fateAgain || got.attempts != 1 || got.wait < time.Second || got.wait > 2*time.Second || !strings.Contains(text.String(), "panic: oh") {
+		t.Errorf("a Retry that panics: %+v; the log is %q", got, &text)
 	}
 }
 

@@ -163,7 +163,7 @@ func (q *Queues) attempt(ctx context.Context, d *delivery, body []byte) ending {
 		}
 		return q.lastWord(ctx, d, body, ending{fate: fateDead, attempts: d.number, err: v.Err})
 	}
-	end := judge(o.Queue, d.number, v)
+	end := q.judge(ctx, o.Queue, a, v)
 	if end.fate == fateDone {
 		q.lastDone[d.storage].Store(attempt.Now(ctx).UnixNano())
 	}

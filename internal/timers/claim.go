@@ -37,7 +37,7 @@ type claim struct {
 	text    string // of the schedule, with its zone
 	catchUp bool
 	max     int // attempts of a slot
-	retry   func(failed int, err error) time.Duration
+	retry   func(a attempt.Attempt, err error) time.Duration
 	owner   string // unique among all processes, past and future
 
 	since  time.Time // when this process first saw the timer
@@ -69,6 +69,7 @@ type write struct {
 
 // ending is how an attempt ended.
 type ending struct {
+	attempt attempt.Attempt
 	verdict attempt.Verdict
 	at      time.Time
 	took    time.Duration
@@ -310,7 +311,7 @@ func (c *claim) end(now time.Time) {
 	case attempt.Failed:
 		r.failed++
 		if r.failed < c.max {
-			wait = max(0, c.retry(r.failed, v.Err))
+			wait = c.retry(c.finished.attempt, v.Err)
 		}
 	case attempt.RetriedLater:
 		r.failed++

@@ -270,6 +270,6 @@ func (t *timer) begin(ctx context.Context) {
 			span.Fail(v.Reason())
 			t.opt.Log.WarnContext(work, "the attempt of a timer failed", "timer", t.Name, "slot", a.Slot, "attempt", a.Number, "outcome", v.Outcome.String(), "error", v.Err)
 		}
-		t.ended <- ending{v, attempt.Now(ctx), time.Since(began)}
+		t.ended <- ending{a, v, attempt.Now(ctx), time.Since(began)}
 	}()
 }

@@ -81,7 +81,9 @@ func New(d *program.Declared, rows *table.Table, options *Options) (*Timers, err
 		if err != nil {
 			return nil, fmt.Errorf("timer %q: %w", declared.Name, err)
 		}
-		retry := func(failed int, err error) time.Duration { return attempt.WaitAfter(declared.Retry, failed, err) }
+		retry := func(a attempt.Attempt, err error) time.Duration {
+			return attempt.WaitOrDefault(context.Background(), opt.Log, a, declared.Retry, err)
+		}
 		zone := cmp.Or(declared.Zone, "UTC")
 		t.all = append(t.all, &timer{
 			all: t, Timer: declared, zone: zone, wraps: d.UseWork, opt: opt, wake: make(chan struct{}, 1), ended: make(chan ending, 1),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -170,6 +171,29 @@ func TestTimerOutcomes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRetryPanics: a Retry that panics is logged, and the next attempt follows
+// after the default wait.
+func TestRetryPanics(t *testing.T) {
+	inTime(t, func(t *testing.T, a *account) {
+		var text strings.Builder
+		var at []time.Time
+		timers := a.open(t, nil, program.Timer{Retry: func(int, error) time.Duration { panic("oh") }}, &Options{Log: slog.New(slog.NewTextHandler(&text, nil))}, func(_ context.Context, one attempt.Attempt) error {
+			at = append(at, time.Now())
+			if one.Number == 1 {
+				return errors.New("no route to host")
+			}
+			return nil
+		})
+		during(10*time.Minute, timers)
+		if len(at) != 2 || at[1].Sub(at[0]) < time.Second || at[1].Sub(at[0]) > 2*time.Second {
+			t.Errorf("attempts at %v", at)
+		}
+		if !strings.Contains(text.String(), "panic: oh") || !strings.Contains(text.String(), "attempt.timer=digest") {
+			t.Errorf("the log is %s", &text)
+		}
+	})
 }
 
 // TestWhichSlots: a first start does no slot of the past. After a pause, the
