@@ -64,7 +64,7 @@ func (k *Kit) tick() {
 			continue
 		}
 		a := attempt.Attempt{Timer: t.Name, ID: t.Name + "/" + t.slot.UTC().Format(time.RFC3339), Number: t.failed + 1, MaxAttempts: t.MaxAttempts, Slot: t.slot}
-		v := attempt.Do(k.ctx, a, t.Timeout, t.Work, k.declared.UseWork...)
+		v := attempt.DoApart(k.ctx, a, t.Timeout, t.Work, k.declared.UseWork...)
 		if errors.Is(v.Err, attempt.ErrGoexit) && (k.t.Failed() || k.t.Skipped()) {
 			runtime.Goexit() // the timer called FailNow or SkipNow of the test
 		}

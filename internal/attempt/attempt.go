@@ -210,23 +210,31 @@ func (v Verdict) Reason() string {
 
 // Do makes one attempt within a timeout and returns what becomes of it. wraps
 // are around the work, the first one outermost. A panic of the work reaches them
-// as a [*PanicError], the end of its goroutine as [ErrGoexit], and the end of the
-// context by a stop or a lost lease as an error whose outcome is PutBack.
+// as a [*PanicError], and the end of the context by a stop or a lost lease as an
+// error whose outcome is PutBack.
 func Do(ctx context.Context, a Attempt, timeout time.Duration, work Work, wraps ...func(Work) Work) Verdict {
+	return do(ctx, a, timeout, guarded, work, wraps)
+}
+
+// DoApart is [Do] in a goroutine of its own, so that the attempt fails with
+// [ErrGoexit] if the work ends its goroutine. The loops of timers need that. A
+// message has a goroutine, and is received again; one more would cost it a third
+// of its rate.
+func DoApart(ctx context.Context, a Attempt, timeout time.Duration, work Work, wraps ...func(Work) Work) Verdict {
+	return do(ctx, a, timeout, apart, work, wraps)
+}
+
+func do(ctx context.Context, a Attempt, timeout time.Duration, safe func(Work) Work, work Work, wraps []func(Work) Work) Verdict {
 	ctx, cancel := context.WithTimeoutCause(With(ctx, a), timeout, ErrTimeout)
 	defer cancel()
-	work = guarded(judged(apart(work)))
+	work = guarded(judged(safe(work)))
 	for i := len(wraps) - 1; i >= 0; i-- {
-		work = guarded(wraps[i](work))
-	}
-	if len(wraps) > 0 {
-		work = apart(work)
+		work = safe(wraps[i](work))
 	}
 	return VerdictOf(work(ctx))
 }
 
-// apart returns work that has a goroutine of its own, so that no end of it ends
-// that of the caller, which holds a place, a lease or a loop.
+// apart returns work that has a goroutine of its own.
 func apart(work Work) Work {
 	return func(ctx context.Context) error {
 		ended := make(chan error, 1)

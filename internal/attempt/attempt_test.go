@@ -50,15 +50,22 @@ func TestOutcomes(t *testing.T) {
 				cancel(tt.cause)
 			}
 			var seen Outcome
-			v := Do(ctx, Attempt{}, time.Hour, tt.work, func(next Work) Work {
+			wrap := func(next Work) Work {
 				return func(ctx context.Context) error {
 					err := next(ctx)
 					seen = OutcomeOf(err)
 					return err
 				}
-			})
-			if v.Outcome != tt.want || v.Wait != tt.wait || seen != tt.want || (v.Err == nil) != (tt.want == Done) {
-				t.Errorf("got %v after %v (%v), the middleware saw %v; want %v after %v", v.Outcome, v.Wait, v.Err, seen, tt.want, tt.wait)
+			}
+			check := func(v Verdict) {
+				t.Helper()
+				if v.Outcome != tt.want || v.Wait != tt.wait || seen != tt.want || (v.Err == nil) != (tt.want == Done) {
+					t.Errorf("got %v after %v (%v), the middleware saw %v; want %v after %v", v.Outcome, v.Wait, v.Err, seen, tt.want, tt.wait)
+				}
+			}
+			check(DoApart(ctx, Attempt{}, time.Hour, tt.work, wrap))
+			if !strings.HasPrefix(tt.name, "goexit") {
+				check(Do(ctx, Attempt{}, time.Hour, tt.work, wrap))
 			}
 		})
 	}
@@ -120,7 +127,7 @@ func TestWraps(t *testing.T) {
 	if v.Outcome != Failed {
 		t.Errorf("a wrap that panics: %v", v.Outcome)
 	}
-	v = Do(t.Context(), Attempt{}, time.Minute, func(context.Context) error { return nil }, func(Work) Work { return func(context.Context) error { runtime.Goexit(); return nil } })
+	v = DoApart(t.Context(), Attempt{}, time.Minute, func(context.Context) error { return nil }, func(Work) Work { return func(context.Context) error { runtime.Goexit(); return nil } })
 	if v.Outcome != Failed || !errors.Is(v.Err, ErrGoexit) {
 		t.Errorf("a wrap that ends its goroutine: %v, %v", v.Outcome, v.Err)
 	}

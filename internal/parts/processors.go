@@ -108,7 +108,7 @@ func (p ownProcessor) Ended(ctx context.Context, b work.Batch, try int) error {
 		return err
 	}
 	a := attempt.Attempt{Processor: p.declared.Name, Batch: b.ID, ID: b.ID, Number: try}
-	v := attempt.Do(ctx, a, p.declared.Timeout, func(ctx context.Context) error { return p.declared.OnEnd(ctx, batchOf(b)) }, p.program.UseWork...)
+	v := attempt.DoApart(ctx, a, p.declared.Timeout, func(ctx context.Context) error { return p.declared.OnEnd(ctx, batchOf(b)) }, p.program.UseWork...)
 	switch v.Outcome {
 	case attempt.Done:
 		return nil

@@ -191,7 +191,7 @@ func (q *Queues) lastWord(ctx context.Context, d *delivery, body []byte, end end
 	}
 	a := attempt.Attempt{Queue: d.own.Name, ID: d.envelope.ID, Number: end.attempts, MaxAttempts: d.own.MaxAttempts, SentAt: d.envelope.Time}
 	for try := 1; ; try++ {
-		v := attempt.Do(ctx, a, d.own.Timeout, func(ctx context.Context) error {
+		v := attempt.DoApart(ctx, a, d.own.Timeout, func(ctx context.Context) error {
 			return d.own.Dead(ctx, body, program.Dead{Reason: end.err.Error(), Attempts: end.attempts})
 		})
 		switch {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -109,9 +108,6 @@ func (o order) run(ctx context.Context, n int) error {
 			return attempt.RetryAfter(15*time.Second, errBroken)
 		}
 	case "panics":
-		if n%2 == 1 {
-			runtime.Goexit()
-		}
 		panic("oh")
 	case "rejected":
 		return attempt.Reject(errBroken)

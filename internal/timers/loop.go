@@ -264,7 +264,7 @@ func (t *timer) begin(ctx context.Context) {
 		work, span := trace.Start(work, "timer "+t.Name, trace.Consumer)
 		defer span.End()
 		span.Number(trace.Attempt, int64(a.Number))
-		v := attempt.Do(work, a, t.Timeout, t.Work, t.wraps...)
+		v := attempt.DoApart(work, a, t.Timeout, t.Work, t.wraps...)
 		span.Text(trace.Outcome, v.Outcome.String())
 		if v.Outcome == attempt.Failed || v.Outcome == attempt.Rejected || v.Outcome == attempt.RetriedLater {
 			span.Fail(v.Reason())
