@@ -22,7 +22,7 @@ func (l Level) String() string { return program.Level(l).String() }
 
 // RouteOptions are the options of a route; nil and zero fields mean the defaults.
 type RouteOptions struct {
-	Level Level // default LevelFunction. Routes with the same first segment have the same level
+	Level Level // default LevelFunction. Routes with the same first segment have the same level; see [App.Handle]
 }
 
 // Handle declares a route: a pattern of [http.ServeMux] with a method, below
@@ -34,9 +34,15 @@ type RouteOptions struct {
 // passes it on, and ends a call after 230 seconds. The handler does not see the
 // function key of the caller, so that the program cannot log it: the header
 // X-Functions-Key is removed, and, unless the level is LevelAnonymous, the query
-// parameter "code" in any case. Refused are {$}, host names,
-// patterns without a method or that match what another one matches, and first
-// segments of built-in routes.
+// parameter "code" in any case. Refused are {$}, host names, patterns without a
+// method, two of which neither is more special than the other, and first segments
+// of built-in routes.
+//
+// Calls of a route whose level is not LevelFunction come in envelopes, so that its
+// address leads to no other route, nor that of another one to it. An envelope
+// carries text: an answer that is not UTF-8 is 500, a body that is not has the
+// content type application/octet-stream or multipart/form-data, and an answer has
+// one cookie.
 func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions) {
 	var opt RouteOptions
 	if options != nil {

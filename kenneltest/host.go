@@ -15,6 +15,7 @@ import (
 
 	"kennel/devstore"
 	"kennel/internal/customhandler"
+	"kennel/internal/program"
 	"kennel/internal/worker"
 	"kennel/queue"
 )
@@ -114,6 +115,15 @@ func (p inProcess) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 			panic(v)
 		}
 	}()
+	w := httptest.NewRecorder()
+	p.app.ServeHTTP(w, p.received(r))
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+// received returns a call as a server receives it.
+func (p inProcess) received(r *http.Request) *http.Request {
 	call := r.Clone(context.WithoutCancel(p.ctx))
 	call.RequestURI = r.URL.RequestURI()
 	if call.Host == "" {
@@ -127,11 +137,47 @@ func (p inProcess) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 		call.TransferEncoding = []string{"chunked"}
 	}
 	call.RemoteAddr = "127.0.0.1:1"
+	return call
+}
+
+// caller calls the program as the host does: some routes of its own in an envelope.
+type caller struct {
+	inProcess
+	k *Kit
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c caller) RoundTrip(r *http.Request) (*http.Response, error) {
+	segment, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
+	for _, route := range c.k.declared.Routes {
+		if route.IsEnveloped() && strings.EqualFold(route.Segment(), segment) {
+			return c.invoke(program.FunctionOfRoute(route), r)
+		}
+	}
+	return c.inProcess.RoundTrip(r)
+}
+
+// invoke calls a function with a call in an envelope.
+func (c caller) invoke(function string, r *http.Request) (*http.Response, error) {
+	envelope, err := customhandler.Trigger{Function: function, Binding: "req"}.HTTP(c.received(r), nil)
+	if err != nil {
+		return nil, err
+	}
 	w := httptest.NewRecorder()
-	p.app.ServeHTTP(w, call)
-	answer := w.Result()
-	answer.Request = r
-	return answer, nil
+	answer, err := c.k.host.Invoke(context.WithoutCancel(c.ctx), function, envelope)
+	var reply customhandler.HTTPAnswer
+	if err == nil {
+		reply, err = answer.HTTP("res")
+	}
+	if err != nil { // the program logs why
+		reply = customhandler.HTTPAnswer{Status: http.StatusInternalServerError}
+	}
+	maps.Copy(w.Header(), reply.Header)
+	w.WriteHeader(reply.Status)
+	_, _ = w.Write(reply.Body)
+	result := w.Result()
+	result.Request = r
+	return result, nil
 }
 
 // The host's receives: how many messages, and the lease. The clock stands still

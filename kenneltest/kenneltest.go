@@ -195,7 +195,7 @@ func (k *Kit) Requests() int { return k.network.count() }
 // Client returns a client of the program's routes and of the HTTP API. It takes
 // addresses without a host: Get("/api/orders").
 func (k *Kit) Client() *http.Client {
-	return &http.Client{Transport: inProcess{k.running.Program.Host, k.ctx}}
+	return &http.Client{Transport: caller{inProcess{k.running.Program.Host, k.ctx}, k}}
 }
 
 // DeadLetter is a message that became one.

@@ -30,6 +30,30 @@ func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 // function may answer before its end. In an envelope, which is read as a whole,
 // the limit is still that of all calls.
 func (a *App) Upload(name, binding string, maxBody int64, h http.Handler, patterns ...string) {
+	f := a.httpFunction(name, binding, patterns)
+	for _, pattern := range patterns {
+		a.routes.handle(pattern, &forwarded{log: a.opt.Log, limit: a.opt.HTTPTimeout, running: &a.running, function: name, maxBody: maxBody, next: h})
+		f.routes.handle(pattern, h)
+	}
+}
+
+// Enveloped is HTTP for a function whose function.json has a second output, so that
+// all its calls come in envelopes. A forwarded call with such an address came
+// through another function, whose level may be another one, and is 404.
+func (a *App) Enveloped(name, binding string, h http.Handler, patterns ...string) {
+	f := a.httpFunction(name, binding, patterns)
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, &Error{http.StatusNotFound, "not_found", fmt.Sprintf(
+			"This route is served only to calls that the host sends in an envelope of function %s. If this is its own address, the folder functions/%s is older than the program: run \"kennel functions\" and deploy again.", name, name)})
+	})
+	for _, pattern := range patterns {
+		a.routes.handle(pattern, refuse)
+		f.routes.handle(pattern, h)
+	}
+}
+
+// httpFunction returns a function with routes, which it registers if it is new.
+func (a *App) httpFunction(name, binding string, patterns []string) *function {
 	f := a.functions[name]
 	if f == nil {
 		f = &function{name: name, binding: binding, limit: a.opt.HTTPTimeout, routes: newRouter()}
@@ -39,10 +63,7 @@ func (a *App) Upload(name, binding string, maxBody int64, h http.Handler, patter
 	if f.routes == nil || f.binding != binding || len(patterns) == 0 {
 		panic(fmt.Sprintf("customhandler: HTTP function %q needs a pattern, its own name, and always the same binding (%q)", name, binding))
 	}
-	for _, pattern := range patterns {
-		a.routes.handle(pattern, &forwarded{log: a.opt.Log, limit: a.opt.HTTPTimeout, running: &a.running, function: name, maxBody: maxBody, next: h})
-		f.routes.handle(pattern, h)
-	}
+	return f
 }
 
 // callHTTP runs the handler on the call in an envelope. The invocation succeeds

@@ -29,7 +29,9 @@ func ServeAll(host *customhandler.App, api []Route, measure func(http.Handler) h
 // ServeRoutes registers routes with their functions.
 func ServeRoutes(host *customhandler.App, routes []Route) {
 	for _, rt := range routes {
-		if rt.MaxBody > 0 {
+		if rt.Enveloped {
+			host.Enveloped(rt.Function, "req", traced{&rt, rt.Pattern}, rt.Pattern)
+		} else if rt.MaxBody > 0 {
 			host.Upload(rt.Function, "req", rt.MaxBody, traced{&rt, rt.Pattern}, rt.Pattern)
 		} else {
 			host.HTTP(rt.Function, "req", traced{&rt, rt.Pattern}, rt.Pattern)

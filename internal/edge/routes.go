@@ -25,6 +25,7 @@ type Route struct {
 	MaxBody    int64    // of its forwarded calls, in bytes; 0: that of the app
 	Waits      bool     // its calls wait for an event, so their duration means nothing
 	Quota      *Quota   // how often it is served; nil: without limit
+	Enveloped  bool     // the host sends its calls in envelopes alone
 	Own        bool     // of the program's author: it takes any parameter, condition and body, and is not served to people
 	Handler    http.Handler
 

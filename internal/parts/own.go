@@ -233,7 +233,7 @@ func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
 		}
 		method, path, _ := strings.Cut(r.Pattern, " ")
 		routes = append(routes, edge.Route{
-			Function: program.FunctionOfRoute(r), Pattern: method + " /api" + strings.TrimSpace(path), Own: true,
+			Function: program.FunctionOfRoute(r), Pattern: method + " /api" + strings.TrimSpace(path), Own: true, Enveloped: r.IsEnveloped(),
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 				request = withoutKey(request, r.Level)
 				w = customhandler.WithRequest(w, request)

@@ -149,7 +149,7 @@ func (d *Declared) checkRoutes(bad func(string, ...any)) {
 		twice := seen[r.Pattern]
 		seen[r.Pattern] = true
 		method, path, found := strings.Cut(r.Pattern, " ")
-		segment := segmentOf(r.Pattern)
+		segment := r.Segment()
 		switch {
 		case twice:
 			bad("route %q is declared twice", r.Pattern)

@@ -28,13 +28,20 @@ func timerFunction(name, schedule string) Function {
 	return Function{name, []Binding{{Type: "timerTrigger", Direction: "in", Name: "tick", Schedule: schedule}}}
 }
 
-// consoleFunction has an output that it never writes: the extension bundle is
+// enveloped returns a function with an output that it never writes. For it the host
+// sends calls in envelopes, which reach no other function. A call that it forwards
+// has a path that it rebuilds after it has checked the key, so with the address of
+// an anonymous function everyone could call all others.
+func enveloped(f Function) Function {
+	f.Bindings = append(f.Bindings, Binding{Type: "queue", Direction: "out", Name: "unused", QueueName: names.DoctorQueue, Connection: StorageConnection})
+	return f
+}
+
+// consoleFunction has another reason for its output: the extension bundle is
 // loaded only for an app with a binding of it, and without a bundle the host
 // refuses host.json.
 func consoleFunction() Function {
-	f := httpFunction("Console", "console/{*path}", LevelAnonymous)
-	f.Bindings = append(f.Bindings, Binding{Type: "queue", Direction: "out", Name: "unused", QueueName: names.DoctorQueue, Connection: StorageConnection})
-	return f
+	return enveloped(httpFunction("Console", "console/{*path}", LevelAnonymous))
 }
 
 // always are the functions of every program.
@@ -114,7 +121,10 @@ func (d *Declared) functions() []Function {
 		all = append(all, timerFunction(FunctionOfTimer(t.Name), t.hostSchedule()))
 	}
 	for _, r := range d.Routes {
-		f := httpFunction(FunctionOfRoute(r), segmentOf(r.Pattern)+"/{*path}", r.Level)
+		f := httpFunction(FunctionOfRoute(r), r.Segment()+"/{*path}", r.Level)
+		if r.IsEnveloped() {
+			f = enveloped(f)
+		}
 		if !slices.ContainsFunc(all, func(known Function) bool { return known.Name == f.Name }) {
 			all = append(all, f)
 		}
@@ -154,11 +164,11 @@ func FunctionOfTimer(name string) string { return "Timer-" + name }
 
 // FunctionOfRoute returns the function of a route: one for all routes with the
 // same first segment.
-func FunctionOfRoute(r *Route) string { return "Route-" + segmentOf(r.Pattern) }
+func FunctionOfRoute(r *Route) string { return "Route-" + r.Segment() }
 
-// segmentOf returns the first segment of the path of a pattern.
-func segmentOf(pattern string) string {
-	_, path, _ := strings.Cut(pattern, " ")
+// Segment returns the first segment of the path of the route.
+func (r *Route) Segment() string {
+	_, path, _ := strings.Cut(r.Pattern, " ")
 	segment, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(path), "/"), "/")
 	return segment
 }

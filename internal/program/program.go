@@ -141,6 +141,11 @@ type Route struct {
 	Handler http.Handler
 }
 
+// IsEnveloped reports whether calls of the route come in envelopes of its function,
+// so that no other function leads to it, nor it to others: its level is not that
+// of the other functions.
+func (r *Route) IsEnveloped() bool { return r.Level != LevelFunction }
+
 // Processor is what a batch does with each item.
 type Processor struct {
 	Name    string

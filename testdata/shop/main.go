@@ -1,5 +1,5 @@
-// Shop is a program of the tests on package kennel, with three queues, a timer
-// and a route. What its handlers do are lines on standard output.
+// Shop is a program of the tests on package kennel, with three queues, and
+// routes of each level. What its handlers do are lines on standard output.
 package main
 
 import (
@@ -35,6 +35,9 @@ func program(a *kennel.App) error {
 		queues[name].Handle(handle, &kennel.HandleOptions[order]{Retry: func(int, error) time.Duration { return time.Second }})
 	}
 	a.HandleFunc("GET /color", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, color.Value()) }, nil)
+	word := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, r.PathValue("word")) }
+	a.HandleFunc("GET /open/{word}", word, &kennel.RouteOptions{Level: kennel.LevelAnonymous})
+	a.HandleFunc("GET /secrets/{word}", word, &kennel.RouteOptions{Level: kennel.LevelAdmin})
 	a.HandleFunc("POST /orders/{queue}", func(w http.ResponseWriter, r *http.Request) {
 		var o order
 		if err := json.NewDecoder(r.Body).Decode(&o); err != nil || queues[r.PathValue("queue")] == nil {
