@@ -62,9 +62,9 @@ type HandleOptions[T any] struct {
 	Timeout     time.Duration // of an attempt; default 5 minutes
 
 	// Retry returns the wait after a number of failed attempts, of which the
-	// last one returned err; ≤ 0: at once. Default, also if it panics: from 2 s,
-	// doubling to 4 h, of which it takes between a half and all: a message is tried
-	// for 14 to 28 hours.
+	// last one returned err, up to 7 days; ≤ 0: at once. Default, also if it
+	// panics: from 2 s, doubling to 4 h, of which it takes between a half and all: a
+	// message is tried for 14 to 28 hours.
 	Retry func(failed int, err error) time.Duration
 
 	// Dead is called before a message becomes a dead letter, at least once, also

@@ -78,7 +78,7 @@ func (q *Queues) judge(ctx context.Context, declared *program.Queue, a attempt.A
 	case attempt.PutBack:
 		return ending{fate: fateAgain, attempts: number - 1}
 	case attempt.Snoozed:
-		return ending{fate: fateAgain, attempts: number - 1, wait: v.Wait}
+		return ending{fate: fateAgain, attempts: number - 1, wait: storable(v.Wait)}
 	case attempt.Rejected:
 		return ending{fate: fateDead, attempts: number, err: errors.New(v.Reason())}
 	}
@@ -89,8 +89,12 @@ func (q *Queues) judge(ctx context.Context, declared *program.Queue, a attempt.A
 	if v.Outcome != attempt.RetriedLater {
 		wait = attempt.WaitOrDefault(ctx, q.opt.Log, a, declared.Retry, v.Err)
 	}
-	return ending{fate: fateAgain, attempts: number, wait: wait, err: errors.New(v.Reason())}
+	return ending{fate: fateAgain, attempts: number, wait: storable(wait), err: errors.New(v.Reason())}
 }
+
+// storable returns a wait, or the longest one for which storage keeps a message
+// back: with a longer one it would refuse the next attempt.
+func storable(wait time.Duration) time.Duration { return min(wait, MaxDelay) }
 
 // The waits of messages that this process cannot work on, and another may.
 const (

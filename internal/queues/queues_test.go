@@ -379,6 +379,7 @@ func TestJudge(t *testing.T) {
 		{attempt.Reject(errBroken), 1, fateDead, 1, 0},
 		{attempt.RetryAfter(time.Hour, errBroken), 2, fateAgain, 2, time.Hour}, {attempt.RetryAfter(time.Hour, errBroken), 3, fateDead, 3, 0},
 		{attempt.Snooze(time.Hour), 3, fateAgain, 2, time.Hour},
+		{attempt.Snooze(10_000 * time.Hour), 1, fateAgain, 0, MaxDelay}, {attempt.RetryAfter(10_000*time.Hour, errBroken), 1, fateAgain, 1, MaxDelay},
 	} {
 		got := q.judge(t.Context(), declared, attempt.Attempt{Number: tt.number}, attempt.VerdictOf(tt.err))
 		if got.fate != tt.fate || tt.fate != fateDone && got.attempts != tt.attempts || got.wait != tt.wait {
