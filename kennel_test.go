@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kennel/internal/parts"
 	"kennel/internal/program"
@@ -72,7 +73,8 @@ func TestMistakes(t *testing.T) {
 		a.Numbers("Bad Name", nil)
 		a.Gate("", nil)
 		NewProcessor(a, "numbers-of-go", func(context.Context, int) (int, error) { return 0, nil }, nil) // no object
-		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500})
+		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500, Timeout: time.Minute})
+		NewProcessor(a, "paint", func(context.Context, email) (chan int, error) { return nil, nil }, nil)
 		NewProcessor(a, "crop", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{MaxAttempts: 51})
 		NewProcessor(a, "rotate", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Concurrency: -1})
 		NewProcessor(a, "tells-nobody", func(context.Context, email) (int, error) { return 0, nil }, nil).OnEnd(nil)
@@ -97,7 +99,7 @@ func TestMistakes(t *testing.T) {
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
-		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`,
+		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, `processor "resize": ProcessorOptions.Timeout is 1m0s`, `processor "paint": its result: JSON cannot carry chan int`,
 		`processor "crop": ProcessorOptions.MaxAttempts is 51`, `processor "rotate": ProcessorOptions.Concurrency is -1`,
 		`processor "tells-nobody": the function of OnEnd is nil`, `processor "tells-twice": OnEnd is called twice`, "the author's own reason",
 	} {

@@ -3,12 +3,12 @@ package kennel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"kennel/internal/program"
@@ -55,7 +55,7 @@ const (
 // [NewQueue]: 3 to 35 lower-case letters, digits and single hyphens, first a
 // letter. It calls process for each item of its batches, up to MaxAttempts times if
 // it fails, and the results become a report. T is read from a JSON object with
-// an "id" that is unique in its batch, and R is written as JSON of up to 2 KiB:
+// a text "id" that is unique in its batch, and R is written as JSON of up to 2 KiB:
 // put a longer result into a store of yours.
 //
 // What process returns means the same as in the handler of a queue: see [Reject],
@@ -73,22 +73,7 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 		Name: name, Check: p.codec.check, Parcel: opt.Parcel, Timeout: or(opt.Timeout, maxItemTime),
 		Concurrency: opt.Concurrency, MaxAttempts: opt.MaxAttempts, Retry: opt.Retry,
 	}
-	switch kind := reflect.TypeFor[T]().Kind(); {
-	case process == nil:
-		declared.Mistake = errors.New("its function is nil")
-	case kind != reflect.Struct && kind != reflect.Map && !p.codec.raw():
-		declared.Mistake = fmt.Errorf("an item is a JSON object, which %v is not: use a struct", reflect.TypeFor[T]())
-	case opt.Parcel < 0 || opt.Parcel > maxParcel:
-		declared.Mistake = fmt.Errorf("ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
-	case opt.Concurrency < 0:
-		declared.Mistake = fmt.Errorf("ProcessorOptions.Concurrency is %d, which is negative", opt.Concurrency)
-	case opt.MaxAttempts < 0 || opt.MaxAttempts > maxAttempts:
-		declared.Mistake = fmt.Errorf("ProcessorOptions.MaxAttempts is %d: use up to %d", opt.MaxAttempts, maxAttempts)
-	case opt.Timeout < 0 || opt.Timeout > maxItemTime:
-		declared.Mistake = fmt.Errorf("ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
-	default:
-		declared.Mistake = errors.Join(carries(reflect.TypeFor[T]()), carries(reflect.TypeFor[R]()))
-	}
+	declared.Mistakes = processorMistakes[T, R](process == nil, p.codec.raw(), opt)
 	p.declared = declared
 	declared.Work = func(ctx context.Context, item []byte) ([]byte, error) {
 		m, err := p.codec.decode(item)
@@ -108,6 +93,30 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 	a.declared.Processors = append(a.declared.Processors, declared)
 	a.declared.Use(program.Batches)
 	return p
+}
+
+// processorMistakes returns what is wrong with a processor.
+func processorMistakes[T, R any](isNil, isRaw bool, opt ProcessorOptions[T]) (all []error) {
+	bad := func(is bool, format string, values ...any) {
+		if is {
+			all = append(all, fmt.Errorf(format, values...))
+		}
+	}
+	item := reflect.TypeFor[T]()
+	isObject := item.Kind() == reflect.Struct || item.Kind() == reflect.Map || isRaw
+	bad(isNil, "its function is nil")
+	bad(!isObject, "an item is a JSON object, which %v is not: use a struct", item)
+	bad(opt.Parcel < 0 || opt.Parcel > maxParcel, "ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
+	bad(opt.Concurrency < 0, "ProcessorOptions.Concurrency is %d, which is negative", opt.Concurrency)
+	bad(opt.MaxAttempts < 0 || opt.MaxAttempts > maxAttempts, "ProcessorOptions.MaxAttempts is %d: use up to %d", opt.MaxAttempts, maxAttempts)
+	bad(opt.Timeout < 0 || opt.Timeout > maxItemTime, "ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
+	if err := carries(item); err != nil && isObject {
+		bad(true, "its items: %w", err)
+	}
+	if err := carries(reflect.TypeFor[R]()); err != nil {
+		bad(true, "its result: %w", err)
+	}
+	return all
 }
 
 // OnEnd has ended called after a batch of the processor has ended, with its counts,
@@ -138,7 +147,7 @@ type BatchOptions struct {
 }
 
 // Submit submits a batch, and returns when all its items are stored. An item
-// whose JSON has no "id" gets its place as one, from 1. If an item is not valid,
+// whose JSON has no "id", in any case, gets its place as one, from 1. If an item is not valid,
 // nothing is stored.
 func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options *BatchOptions) (Batch, error) {
 	var opt BatchOptions
@@ -185,7 +194,14 @@ func withID(item []byte, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it is no JSON object", ErrInvalid)
 	}
 	if _, found := members["id"]; !found {
-		members["id"] = json.RawMessage(strconv.Quote(strconv.Itoa(n)))
+		id := json.RawMessage(strconv.Quote(strconv.Itoa(n)))
+		for name, value := range members {
+			if strings.EqualFold(name, "id") { // a field ID without a tag
+				id = value
+				delete(members, name)
+			}
+		}
+		members["id"] = id
 	}
 	return json.Marshal(members) // compact, in one line
 }

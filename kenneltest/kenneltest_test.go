@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -236,6 +237,40 @@ func TestBatch(t *testing.T) {
 		}
 		if len(got) != 3 || got["1"].Value != "a?small" || got["2"].State != kennel.Rejected || !strings.Contains(got["2"].Error, "no image") || got["3"].Value != "c?small" {
 			t.Errorf("results %+v", got)
+		}
+	}, nil)
+}
+
+// TestItemsAsTheyAre: items whose field ID has no tag keep their ids, others get
+// their place, and the result of an item whose function panics has no stack.
+func TestItemsAsTheyAre(t *testing.T) {
+	type named struct{ ID, Text string }
+	type plain struct{ Text string }
+	var names *kennel.Processor[named, string]
+	var plains *kennel.Processor[plain, string]
+	build := func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			names = kennel.NewProcessor(a, "names", func(_ context.Context, n named) (string, error) { return n.ID + n.Text, nil }, nil)
+			plains = kennel.NewProcessor(a, "plains", func(_ context.Context, p plain) (string, error) { panic("boom") }, &kennel.ProcessorOptions[plain]{MaxAttempts: 1})
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		one, err1 := names.Submit(t.Context(), slices.Values([]named{{"aa", "x"}, {"bb", "y"}}), nil)
+		two, err2 := plains.Submit(t.Context(), slices.Values([]plain{{"x"}}), nil)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		k.Settle()
+		var got []string
+		for result, err := range names.Results(t.Context(), one.ID) {
+			got = append(got, fmt.Sprint(result.ID, " ", result.Value, err))
+		}
+		for result, err := range plains.Results(t.Context(), two.ID) {
+			got = append(got, fmt.Sprint(result.ID, " ", result.Error, err))
+		}
+		if want := []string{"aa aax<nil>", "bb bby<nil>", "1 attempt 1 of 1: panic: boom<nil>"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}, nil)
 }

@@ -84,6 +84,9 @@ the backlog.`,
 			if o.port < 0 || o.port > 65535 {
 				return usagef("--port is %d; use a number from 0 to 65535", o.port)
 			}
+			if cmd.Flags().Changed("key") && o.key == "" {
+				return usagef("--key is empty; give a key, or leave it out to let everyone on this machine call")
+			}
 			var err error
 			if o.entities, err = devrun.EntityNames(o.entities); err != nil {
 				return usagef("--entity: %v", err)

@@ -80,13 +80,18 @@ func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.
 		result, err = p.declared.Work(ctx, item.Data)
 		return err
 	}, p.program.UseWork...)
+	reason := v.Reason()
+	if panicked, ok := errors.AsType[*attempt.PanicError](v.Err); ok { // those who submit batches read the results
+		p.log.ErrorContext(ctx, "a processor panicked", "attempt", a, "error", v.Err.Error(), "stack", string(panicked.Stack))
+		reason = v.Err.Error()
+	}
 	switch v.Outcome {
 	case attempt.Done:
 		return result, nil
 	case attempt.Rejected:
-		return nil, fmt.Errorf("%w: %s", work.ErrRejected, v.Reason())
+		return nil, fmt.Errorf("%w: %s", work.ErrRejected, reason)
 	}
-	err = errors.New(v.Reason()) // after a stop the whole parcel is delivered again
+	err = errors.New(reason) // after a stop the whole parcel is delivered again
 	switch {
 	case v.Outcome == attempt.Snoozed, v.Outcome == attempt.RetriedLater:
 		return nil, &work.Later{Wait: v.Wait, Snoozed: v.Outcome == attempt.Snoozed, Err: err}

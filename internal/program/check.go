@@ -40,12 +40,13 @@ func (d *Declared) Check() error {
 			bad("processor %q: %w", p.Name, err)
 		case seen[p.Name]:
 			bad("processor %q is declared twice", p.Name)
-		case p.Mistake != nil:
-			bad("processor %q: %w", p.Name, p.Mistake)
 		case p.Told > 1:
 			bad("processor %q: OnEnd is called twice", p.Name)
 		case p.Told > 0 && p.OnEnd == nil:
 			bad("processor %q: the function of OnEnd is nil", p.Name)
+		}
+		for _, err := range p.Mistakes {
+			bad("processor %q: %w", p.Name, err)
 		}
 		seen[p.Name] = true
 	}

@@ -158,7 +158,7 @@ type Processor struct {
 	MaxAttempts int // of an item; 0: the default
 	Retry       func(failed int, err error) time.Duration
 
-	Mistake error // of its types
+	Mistakes []error // of its options and types
 
 	OnEnd func(ctx context.Context, b Batch) error // after a batch has ended; nil: nothing
 	Told  int                                      // how often OnEnd was declared

@@ -31,6 +31,8 @@ func occupant(ctx context.Context, address string) string {
 	switch _, err := hostState(ctx, "http://"+address); {
 	case err == nil:
 		return "another Functions host (`kennel up` or `func start`)"
+	case errors.Is(err, errKeyed):
+		return "a web server that requires a key, such as `kennel up --key`"
 	case errors.Is(err, errNoHost):
 		return "a web server that is not a Functions host"
 	default:
@@ -38,7 +40,10 @@ func occupant(ctx context.Context, address string) string {
 	}
 }
 
-var errNoHost = errors.New("not a Functions host")
+var (
+	errNoHost = errors.New("not a Functions host")
+	errKeyed  = fmt.Errorf("%w: it requires a key", errNoHost)
+)
 
 // hostState returns the state of the Functions host at url, such as "Running".
 // It returns errNoHost if another server responds.
@@ -53,6 +58,9 @@ func hostState(ctx context.Context, url string) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized { // a host that requires keys
+		return "", errKeyed
+	}
 	var status struct{ State string }
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || status.State == "" {
 		return "", errNoHost

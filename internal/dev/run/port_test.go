@@ -40,7 +40,9 @@ func TestClaimPortReportsTheOccupant(t *testing.T) {
 		}
 	}()
 
+	locked := answering(t, 401, "")
 	for addr, want := range map[net.Addr]string{
+		tcpOf(t, locked):                       "in use by a web server that requires a key, such as `kennel up --key`",
 		server(`{"id":"1","state":"Running"}`): "in use by another Functions host",
 		server(`{"status":"up"}`):              "in use by a web server that is not a Functions host",
 		other.Addr():                           "in use by another program",
@@ -199,4 +201,14 @@ func TestCheckShared(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", code, err, want)
 		}
 	}
+}
+
+// tcpOf returns the address in a URL.
+func tcpOf(t *testing.T, address string) net.Addr {
+	t.Helper()
+	found, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
