@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"strings"
 	"sync"
 )
 
@@ -21,6 +22,27 @@ func carriesElements(t reflect.Type) error {
 		return nil // its own check would not end for a recursive type; Send returns the error
 	}
 	return carries(t.Elem())
+}
+
+// isText reports whether values of a type are texts in JSON by their own method.
+func isText(t reflect.Type) bool {
+	return t.Implements(texts) || reflect.PointerTo(t).Implements(texts)
+}
+
+// checkID returns what is wrong with the field that is the id of an item.
+func checkID(t reflect.Type) error {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		isID := name == "id" || name == "" && strings.EqualFold(f.Name, "id")
+		if kind := f.Type.Kind(); isID && f.IsExported() && kind >= reflect.Bool && kind <= reflect.Complex128 && !isText(f.Type) && !f.Type.Implements(marshals) {
+			return fmt.Errorf("field %s of %v is the id of an item, which is a text: %v is none", f.Name, t, f.Type)
+		}
+	}
+	return nil
 }
 
 func carriesFields(t reflect.Type) error {

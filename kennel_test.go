@@ -74,6 +74,13 @@ func TestMistakes(t *testing.T) {
 		a.Gate("", nil)
 		NewProcessor(a, "numbers-of-go", func(context.Context, int) (int, error) { return 0, nil }, nil) // no object
 		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500, Timeout: time.Minute})
+		NewQueue[map[[2]int]string](a, "maps-of-go", nil)
+		NewQueue[email](a, "renamed", &QueueOptions[email]{FormerNames: []string{"renamed"}})
+		NewProcessor(a, "count", func(context.Context, struct {
+			ID int `json:"id"`
+		}) (int, error) {
+			return 0, nil
+		}, nil)
 		NewProcessor(a, "paint", func(context.Context, email) (chan int, error) { return nil, nil }, nil)
 		NewProcessor(a, "crop", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{MaxAttempts: 51})
 		NewProcessor(a, "rotate", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Concurrency: -1})
@@ -99,7 +106,7 @@ func TestMistakes(t *testing.T) {
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
-		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, `processor "resize": ProcessorOptions.Timeout is 1m0s`, `processor "paint": its result: JSON cannot carry chan int`,
+		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, `processor "resize": ProcessorOptions.Timeout is 1m0s`, `queue "renamed": FormerNames has "renamed"`, `queue "maps-of-go": JSON cannot carry map[[2]int]string: its keys are no texts`, `which is a text: int is none`, `processor "paint": its result: JSON cannot carry chan int`,
 		`processor "crop": ProcessorOptions.MaxAttempts is 51`, `processor "rotate": ProcessorOptions.Concurrency is -1`,
 		`processor "tells-nobody": the function of OnEnd is nil`, `processor "tells-twice": OnEnd is called twice`, "the author's own reason",
 	} {

@@ -113,6 +113,9 @@ func processorMistakes[T, R any](isNil, isRaw bool, opt ProcessorOptions[T]) (al
 	if err := carries(item); err != nil && isObject {
 		bad(true, "its items: %w", err)
 	}
+	if err := checkID(item); err != nil {
+		bad(true, "%w", err)
+	}
 	if err := carries(reflect.TypeFor[R]()); err != nil {
 		bad(true, "its result: %w", err)
 	}

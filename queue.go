@@ -241,7 +241,12 @@ func carries(t reflect.Type) error {
 		if t.NumMethod() > 0 {
 			return fmt.Errorf("JSON cannot be read into the interface %v", t)
 		}
-	case reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer:
+	case reflect.Map:
+		if key := t.Key(); !isText(key) && key.Kind() != reflect.String && (key.Kind() < reflect.Int || key.Kind() > reflect.Uintptr) {
+			return fmt.Errorf("JSON cannot carry %v: its keys are no texts", t)
+		}
+		return carriesElements(t)
+	case reflect.Slice, reflect.Array, reflect.Pointer:
 		return carriesElements(t)
 	case reflect.Struct:
 		return carriesFields(t)

@@ -90,6 +90,9 @@ func (d *Declared) checkQueues(bad func(string, ...any)) {
 				bad("queue %q: storage queue %q: %w", q.Name, other, err)
 			}
 		}
+		if slices.Contains(q.FormerNames, q.Storage()) {
+			bad("queue %q: FormerNames has %q, its storage queue of now", q.Name, q.Storage())
+		}
 		if q.Mistake != nil {
 			bad("queue %q: %w", q.Name, q.Mistake)
 		}
