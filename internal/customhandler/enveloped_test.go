@@ -14,7 +14,11 @@ func TestEnveloped(t *testing.T) {
 	text := func(text string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 	}
-	app.Enveloped("Open", "req", text("open"), "GET /api/open")
+	app.Enveloped("Open", "req", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.String() != "/api/open" || r.Host != "example.com" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}), "GET /api/open")
 	app.HTTP("Locked", "req", text("locked"), "GET /api/locked")
 	server, client := serve(t, app)
 	for path, want := range map[string]int{"/api/open": http.StatusNotFound, "/api/locked": http.StatusOK} {

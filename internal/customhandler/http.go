@@ -128,7 +128,8 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	if r.Host == "" {
 		r.Host = r.URL.Host
 	}
-	r.Header.Del("Host") // as net/http does
+	r.URL.Scheme, r.URL.Host = "", "" // as in a request to a server: the caller chose them
+	r.Header.Del("Host")              // as net/http does
 	r.Header.Del("Transfer-Encoding")
 	r.RequestURI = r.URL.RequestURI()
 	if !wire.Body.given {
