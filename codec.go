@@ -46,7 +46,7 @@ func checkID(t reflect.Type) error {
 }
 
 func carriesFields(t reflect.Type) error {
-	if t.Implements(marshals) || t.Implements(texts) || reflect.PointerTo(t).Implements(marshals) || reflect.PointerTo(t).Implements(texts) {
+	if isText(t) || t.Implements(marshals) || reflect.PointerTo(t).Implements(marshals) {
 		return nil
 	}
 	for i := range t.NumField() {

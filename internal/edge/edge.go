@@ -29,12 +29,14 @@ func ServeAll(host *customhandler.App, api []Route, measure func(http.Handler) h
 // ServeRoutes registers routes with their functions.
 func ServeRoutes(host *customhandler.App, routes []Route) {
 	for _, rt := range routes {
-		if rt.Enveloped {
-			host.Enveloped(rt.Function, "req", traced{&rt, rt.Pattern}, rt.Pattern)
-		} else if rt.MaxBody > 0 {
-			host.Upload(rt.Function, "req", rt.MaxBody, traced{&rt, rt.Pattern}, rt.Pattern)
-		} else {
-			host.HTTP(rt.Function, "req", traced{&rt, rt.Pattern}, rt.Pattern)
+		handler := traced{&rt, rt.Pattern}
+		switch {
+		case rt.Enveloped:
+			host.Enveloped(rt.Function, "req", handler, rt.Pattern)
+		case rt.MaxBody > 0:
+			host.Upload(rt.Function, "req", rt.MaxBody, handler, rt.Pattern)
+		default:
+			host.HTTP(rt.Function, "req", handler, rt.Pattern)
 		}
 	}
 }

@@ -373,18 +373,7 @@ func (r *run) Row() format.ResultRow {
 			}
 			row.Remaining = append(row.Remaining, r.parcel.Index(i))
 			row.Attempts = append(row.Attempts, used)
-			wait := time.Duration(float64(usualWait(used)) * share)
-			switch {
-			case e.wait != nil && e.atLeast:
-				wait = max(wait, *e.wait)
-			case e.wait != nil:
-				wait = *e.wait
-			}
-			again := spanOf(wait)
-			if r.parcel.Wait(i) > 0 {
-				again.to = again.from
-			}
-			spans = append(spans, again)
+			spans = append(spans, r.again(i, e, time.Duration(float64(usualWait(used))*share)))
 			continue
 		default:
 			row.Failed++
@@ -407,6 +396,23 @@ func (r *run) Row() format.ResultRow {
 		row.NextAt = time.Now().Add(next)
 	}
 	return row
+}
+
+// again returns when an item that ended so is tried again. usual is its usual
+// wait.
+func (r *run) again(i int, e ending, usual time.Duration) span {
+	wait := usual
+	switch {
+	case e.wait != nil && e.atLeast:
+		wait = max(usual, *e.wait)
+	case e.wait != nil:
+		wait = *e.wait
+	}
+	again := spanOf(wait)
+	if r.parcel.Wait(i) > 0 {
+		again.to = again.from
+	}
+	return again
 }
 
 // lastWords returns the error of an item that has failed.
