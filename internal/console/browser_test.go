@@ -48,7 +48,7 @@ var strange = []string{hostile, `'><svg onload='alert(2)'>`, "javascript:alert(3
 // view, and what a Reader must not do.
 func TestBrowser(t *testing.T) {
 	storetest.OnlyInProve(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	suite := installSuite(t, ctx)
 	app := startApp(t)

@@ -100,7 +100,7 @@ type firstPage struct {
 // has: it shows 100 rows, and causes a bounded number of requests and bytes.
 func TestLarge(t *testing.T) {
 	storetest.OnlyInProve(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	suite := installSuite(t, ctx)
 	traces := otlptest.Serve(t)

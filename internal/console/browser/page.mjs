@@ -33,8 +33,10 @@ const ann = { name: `ann ${hostile}`, roles: ['Operator'], local: false, functio
 // the changes that the app has made.
 export const used = { pressed: new Set(), made: new Set() };
 
-// patience bounds each wait, in ms.
+// patience bounds each wait, and long a whole visit, which also waits for scripts
+// in the page: they have no time-out of their own. In ms.
 const patience = Number(process.env.PATIENCE ?? 60000);
+const long = 5 * patience;
 
 let browser;
 const kept = new Map(); // pages by role: opening another one takes longer than most tests
@@ -64,17 +66,29 @@ export async function visit(role, hash, act, options = {}) {
     await page.goto('about:blank'); // a new document, although only the hash may differ
     await page.goto(`${servers[role]}/api/console${hash}`);
     if (role !== 'stranger') await page.locator('.view > *').first().waitFor();
-    await act(page);
-    await isText(page);
+    await within(long, act(page));
+    await within(patience, isText(page));
     assert.deepEqual(page.errors.splice(0), []);
   } catch (error) {
     error.message += `\nErrors in the page: ${page.errors.join('\n') || 'none'}\nThe page shows:\n${await page.locator('body').innerText({ timeout: 1000 }).catch(() => 'nothing')}`;
-    await page.context().close(); // the next test gets another one
-    kept.delete(role);
+    console.log(`failed: ${hash || 'the first view'} of ${role}: ${error.message}`); // the report has it at its end, which may not come
+    kept.delete(role); // the next test gets another one
+    await within(patience, page.context().close());
     throw error;
   }
   if (alone) await page.context().close();
   else await page.unrouteAll({ behavior: 'ignoreErrors' });
+}
+
+// within fails if a promise takes longer.
+async function within(ms, promise) {
+  let timer;
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`not done after ${ms / 1000} s`)), ms); });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 // open opens a page, whose errors has what went wrong in it.

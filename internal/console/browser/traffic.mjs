@@ -86,7 +86,11 @@ test(`the memory of every view is flat over ${updates} updates`, () => visit('Op
     await page.evaluate(() => { globalThis.app.turn = 0; });
     // until lets the view be updated until it was so many times.
     const until = async (times) => {
-      while (await page.evaluate(() => globalThis.app.turn) < times) await sent(page, 60000);
+      for (let turn = 0, last = -1; turn < times; last = turn) {
+        await sent(page, 60000);
+        turn = await page.evaluate(() => globalThis.app.turn);
+        assert.ok(turn > last, `${hash}: not updated in a minute, after ${turn} updates`);
+      }
     };
     await until(50);
     const before = await used(page, session);
