@@ -42,8 +42,7 @@ type RouteOptions struct {
 // address leads to no other route, nor that of another one to it. An envelope
 // carries text: an answer that is not UTF-8 is 500, a body that is not has the
 // content type application/octet-stream or multipart/form-data, a chunked body is
-// lost, after a panic the answer is empty, and an answer has one cookie. RemoteAddr
-// is empty.
+// 411, and an answer has one cookie. RemoteAddr is empty.
 func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions) {
 	var opt RouteOptions
 	if options != nil {

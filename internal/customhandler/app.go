@@ -3,7 +3,6 @@ package customhandler
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -219,17 +218,16 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 		writeAnswer(w, answer)
 		return
 	}
-	if e, ok := errors.AsType[*Error](err); ok && f.routes != nil && e.Status == http.StatusRequestEntityTooLarge {
+	e := explain(err)
+	if f.routes == nil || e.Status != http.StatusRequestEntityTooLarge {
 		// Everyone may call a function whose level is anonymous, so a long body
 		// must be neither a failed invocation nor an error in the log.
-		writeAnswer(w, errorAnswer(ctx, errTooLarge(a.opt.MaxBody)))
-		return
+		logFailure(ctx, a.opt.Log, "invocation failed", err)
 	}
-	logFailure(ctx, a.opt.Log, "invocation failed", err)
-	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
+	if f.routes != nil && e.Status != http.StatusBadRequest {
 		// The caller of an HTTP function can read this answer. After a failed
 		// invocation the host would send it an empty 500.
-		writeAnswer(w, errorAnswer(ctx, explain(err)))
+		writeAnswer(w, errorAnswer(ctx, e))
 		return
 	}
 	writeError(w, failure(err))
@@ -252,7 +250,11 @@ func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, f *function) 
 	_ = control.SetReadDeadline(time.Now().Add(f.limit)) // fails on a writer without deadlines, as in tests
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))
 	if err == nil && int64(len(body)) > maxEnvelope {
-		body, err = nil, errTooLarge(maxEnvelope)
+		limit := maxEnvelope
+		if f.routes != nil {
+			limit = a.opt.MaxBody // of which the caller knows
+		}
+		body, err = nil, errTooLarge(limit)
 		_, _ = io.Copy(io.Discard, r.Body) // see MaxUnread
 	}
 	_ = control.SetReadDeadline(time.Time{})

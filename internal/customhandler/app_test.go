@@ -53,7 +53,7 @@ func TestEveryAnswerIsAnObject(t *testing.T) {
 		{"panic with nil", "POST", "/PanicsWithNil", queueEnvelope, 500},
 		{"goroutine ended", "POST", "/Exits", queueEnvelope, 500},
 		{"answer broken off", "POST", "/Aborts", queueEnvelope, 500},
-		{"panic over HTTP", "POST", "/PanicsOverHTTP", httpEnvelope("/api/panics"), 500},
+		{"panic over HTTP, whose caller reads the answer", "POST", "/PanicsOverHTTP", httpEnvelope("/api/panics"), 200},
 		{"unknown function", "POST", "/Unknown", queueEnvelope, 404},
 		{"function name in another case", "POST", "/succeeds", queueEnvelope, 404},
 		{"function by another method", "GET", "/Succeeds", "", 404},

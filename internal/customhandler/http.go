@@ -19,8 +19,9 @@ import (
 // to the same function.
 //
 // The handler serves forwarded calls and calls in envelopes. In an envelope an
-// answer is text, with one value per header and at most one cookie. In both, a
-// body without Content-Length is lost, see RequireBody.
+// answer is text, with one value per header and at most one cookie. The host drops
+// a body without Content-Length: forwarded, such a call is its own 500, and in an
+// envelope it is 411.
 func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 	a.Upload(name, binding, a.opt.MaxBody, h, patterns...)
 }
@@ -67,7 +68,7 @@ func (a *App) httpFunction(name, binding string, patterns []string) *function {
 }
 
 // callHTTP runs the handler on the call in an envelope. The invocation succeeds
-// even if the handler answers with an error.
+// even if the handler answers with an error, or panics: see serveEnvelope.
 func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, error) {
 	r, err := decodeHTTP(e, f.binding)
 	if err != nil {
@@ -78,6 +79,9 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 	}
 	if r.ContentLength > a.opt.MaxBody {
 		return errorAnswer(ctx, errTooLarge(a.opt.MaxBody)), nil
+	}
+	if len(r.TransferEncoding) > 0 && r.ContentLength == 0 {
+		return errorAnswer(ctx, errLength), nil
 	}
 	c := newCapture()
 	SetStanding(c.header)
@@ -130,6 +134,7 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	}
 	r.URL.Scheme, r.URL.Host = "", "" // as in a request to a server: the caller chose them
 	r.Header.Del("Host")              // as net/http does
+	r.TransferEncoding = r.Header["Transfer-Encoding"]
 	r.Header.Del("Transfer-Encoding")
 	r.RequestURI = r.URL.RequestURI()
 	if !wire.Body.given {

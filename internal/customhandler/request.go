@@ -19,9 +19,11 @@ func RequireBody(r *http.Request) error {
 	if r.ContentLength != 0 {
 		return nil
 	}
-	return &Error{http.StatusLengthRequired, "length_required",
-		"The body is missing or empty. Send one with its Content-Length: the Functions host drops chunked bodies."}
+	return errLength
 }
+
+var errLength = &Error{http.StatusLengthRequired, "length_required",
+	"The body is missing or empty. Send one with its Content-Length: the Functions host drops chunked bodies."}
 
 // HasBody reports whether a call that may come without a body has one. A call
 // with the content type JSON had one: if it is missing, it was chunked, and
