@@ -45,11 +45,12 @@ func TestMistakes(t *testing.T) {
 		a.Timer("digest", "0 6 * * *", nil, nil)                                              // nil
 		a.Timer("digest", "0 6 * * *", func(context.Context) error { return nil }, nil)       // twice
 		a.Timer("weekly", "0 6 * * MOONDAY", func(context.Context) error { return nil }, nil) // a schedule
-		a.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {}, nil)              // no method
-		a.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {}, nil)         // built in
-		a.HandleFunc("GET /x/{$}", func(http.ResponseWriter, *http.Request) {}, nil)          // {$}
-		a.HandleFunc("GET host/x", func(http.ResponseWriter, *http.Request) {}, nil)          // a host
-		a.HandleFunc("POST /a/b", func(http.ResponseWriter, *http.Request) {}, nil)           //
+		a.Timer("hourly", "@every 1h", func(context.Context) error { return nil }, &TimerOptions{Zone: "Europe/Berlin", MaxAttempts: -1, Timeout: -time.Second})
+		a.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {}, nil)      // no method
+		a.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {}, nil) // built in
+		a.HandleFunc("GET /x/{$}", func(http.ResponseWriter, *http.Request) {}, nil)  // {$}
+		a.HandleFunc("GET host/x", func(http.ResponseWriter, *http.Request) {}, nil)  // a host
+		a.HandleFunc("POST /a/b", func(http.ResponseWriter, *http.Request) {}, nil)   //
 		a.HandleFunc("GET /a/c", func(http.ResponseWriter, *http.Request) {}, &RouteOptions{Level: LevelAnonymous})
 		a.HandleFunc("GET /nil", nil, nil)
 		a.HandleFunc("GET /twice/{a}/{a}", func(http.ResponseWriter, *http.Request) {}, nil) // http.ServeMux panics at these
@@ -98,7 +99,7 @@ func TestMistakes(t *testing.T) {
 	for _, want := range []string{
 		`queue "emails" has no handler`, `queue "orders" is declared twice`, `queue "channels-of-go": JSON cannot carry chan int`,
 		`queue "functions-of-go": field F`, `queue "functions-of-go": its handler is nil`, `queue "work-0": the name is reserved`, `queue "mail-poison": the name is reserved`,
-		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": Concurrency`, `queue "both" has a handler and is SendOnly`,
+		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": HandleOptions.Concurrency is -1`, `timer "hourly": TimerOptions.MaxAttempts is -1`, `timer "hourly": TimerOptions.Timeout is -1s`, `timer "hourly": the schedule "@every 1h" has no use for the zone Europe/Berlin`, `queue "both" has a handler and is SendOnly`,
 		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `timer "weekly": the schedule "0 6 * * MOONDAY": the field "MOONDAY" (day of the week)`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
 		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,

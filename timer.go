@@ -10,7 +10,7 @@ import (
 // TimerOptions are the options of a timer; nil and zero fields mean the
 // defaults.
 type TimerOptions struct {
-	Zone        string        // of the schedule, as "Europe/Berlin"; default UTC
+	Zone        string        // of the schedule, as "Europe/Berlin", not with @every; default UTC
 	CatchUp     bool          // slots that were missed are done later, each; default: the newest one alone
 	Timeout     time.Duration // of an attempt; default 5 minutes
 	MaxAttempts int           // of a slot, while the next one has not begun; default 5

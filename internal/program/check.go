@@ -106,8 +106,14 @@ func (d *Declared) checkQueues(bad func(string, ...any)) {
 		case q.Handled == 1 && q.Work == nil:
 			bad("queue %q: its handler is nil", q.Name)
 		}
-		if q.Concurrency < 0 || q.MaxAttempts < 0 || q.Timeout < 0 {
-			bad("queue %q: Concurrency, MaxAttempts or Timeout is negative", q.Name)
+		if q.Concurrency < 0 {
+			bad("queue %q: HandleOptions.Concurrency is %d, which is negative", q.Name, q.Concurrency)
+		}
+		if q.MaxAttempts < 0 {
+			bad("queue %q: HandleOptions.MaxAttempts is %d, which is negative", q.Name, q.MaxAttempts)
+		}
+		if q.Timeout < 0 {
+			bad("queue %q: HandleOptions.Timeout is %v, which is negative", q.Name, q.Timeout)
 		}
 	}
 }
@@ -125,8 +131,11 @@ func (d *Declared) checkTimers(bad func(string, ...any)) {
 		if t.Work == nil {
 			bad("timer %q: its function is nil", t.Name)
 		}
-		if t.MaxAttempts < 0 || t.Timeout < 0 {
-			bad("timer %q: MaxAttempts or Timeout is negative", t.Name)
+		if t.MaxAttempts < 0 {
+			bad("timer %q: TimerOptions.MaxAttempts is %d, which is negative", t.Name, t.MaxAttempts)
+		}
+		if t.Timeout < 0 {
+			bad("timer %q: TimerOptions.Timeout is %v, which is negative", t.Name, t.Timeout)
 		}
 		if _, err := schedule.Parse(t.Schedule, t.Zone); err != nil {
 			bad("timer %q: %w", t.Name, err)

@@ -51,6 +51,9 @@ func Parse(text, zone string) (*Schedule, error) {
 		return nil, fmt.Errorf(`the zone %.80q is unknown: use a name as "Europe/Berlin"`, zone)
 	}
 	if interval, found := strings.CutPrefix(text, "@every "); found {
+		if zone != "" && zone != "UTC" {
+			return nil, fmt.Errorf("the schedule %.80q has no use for the zone %s: its slots are counted since the Unix epoch", text, zone)
+		}
 		return parseEvery(strings.TrimSpace(interval))
 	}
 	parts := strings.Fields(text)
