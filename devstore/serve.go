@@ -19,6 +19,9 @@ import (
 // written by. Newer ones are answered as that one.
 const newestVersion = "2026-06-06"
 
+// oldestVersion is the first one that the API had.
+const oldestVersion = "2008-10-27"
+
 // secondarySuffix ends the name of an account in the address of its secondary
 // location.
 const secondarySuffix = "-secondary"
@@ -125,6 +128,9 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 		return nil, rest.Fail(400, "InvalidQueryParameterValue", "The query of the address cannot be read: %v.", err)
 	}
 	r.Query = query
+	if err := s.checkVersion(r); err != nil {
+		return nil, err
+	}
 	op, notFound := at.service.Route(r)
 	if notFound != nil && r.Header("Authorization") == "" && query.Has("sig") {
 		return nil, notFound // what is no operation names nothing that a signature could be for
@@ -141,7 +147,6 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 	if err := rest.CheckTimeout(query); err != nil {
 		return nil, err
 	}
-	s.warnOfVersion(r)
 	*hit = s.faults.next(at.service.name, op, r.HTTP.Method)
 	if err := before(r.Context(), *hit); err != nil {
 		return nil, err
@@ -152,6 +157,7 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 	if r.Body, err = readBody(r.HTTP, op.MaxBody); err != nil {
 		return nil, err
 	}
+	r.Now = s.options.Now().UTC() // a fault, or the body, took its time
 	a, err := s.operate(r, op)
 	if err == nil && hit.Kind == Fail {
 		return nil, rest.Fail(500, "InternalError", "The fault of this storage answers so, although %s was done.", op.Name)
@@ -241,7 +247,7 @@ func (s *Store) finish(r *rest.Request, a *rest.Answer) *rest.Answer {
 	h.Set("Server", "devstore")
 	h.Set("x-ms-request-id", r.ID)
 	h.Set("Date", rest.Date(r.Now))
-	if version := r.Header("x-ms-version"); version != "" && version <= newestVersion {
+	if version := r.Header("x-ms-version"); version >= oldestVersion && version <= newestVersion {
 		h.Set("x-ms-version", version)
 	} else {
 		h.Set("x-ms-version", newestVersion)
@@ -252,11 +258,20 @@ func (s *Store) finish(r *rest.Request, a *rest.Answer) *rest.Answer {
 	return a
 }
 
-func (s *Store) warnOfVersion(r *rest.Request) {
-	if version := r.Header("x-ms-version"); version > newestVersion && s.warned.CompareAndSwap(false, true) {
+// checkVersion refuses versions that cannot be, and mentions newer ones once.
+func (s *Store) checkVersion(r *rest.Request) error {
+	version := r.Header("x-ms-version")
+	if version == "" {
+		return nil
+	}
+	if _, err := time.Parse(time.DateOnly, version); err != nil || version < oldestVersion {
+		return rest.InvalidHeader("x-ms-version", version)
+	}
+	if version > newestVersion && s.warned.CompareAndSwap(false, true) {
 		s.options.Log.Warn("a caller uses a newer version of the storage API than this storage knows; it is answered as the newest known",
 			"version", version, "known", newestVersion)
 	}
+	return nil
 }
 
 // delayOf returns the delay of a fault of this kind.

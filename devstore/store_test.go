@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -245,6 +246,30 @@ func TestFaults(t *testing.T) {
 }
 
 // control sends a request to the control of a store.
+// What a fault does late is done at that time: a message that is received then is
+// invisible from then on.
+func TestLateIsItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := devstore.New(t, nil)
+		c := connect(t, store.InProcess(), store)
+		q := c.queues.NewQueueClient("late")
+		if _, err := q.Create(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.EnqueueMessage(t.Context(), "once", nil); err != nil {
+			t.Fatal(err)
+		}
+		store.Fail(devstore.Fault{Kind: devstore.Late, Operation: "Get Messages", Times: 1, Delay: 3 * time.Second})
+		visible := int32(2)
+		for i, want := range []int{1, 0} {
+			got, err := q.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{VisibilityTimeout: &visible})
+			if err != nil || len(got.Messages) != want {
+				t.Errorf("call %d: %d messages, %v, want %d", i+1, len(got.Messages), err, want)
+			}
+		}
+	})
+}
+
 // TestFaultsInBatches cuts the connection of one of the requests of a batch.
 func TestFaultsInBatches(t *testing.T) {
 	store := devstore.New(t, nil)
@@ -451,6 +476,29 @@ func TestNewerVersion(t *testing.T) {
 	if n := strings.Count(log.String(), "newer version"); n != 1 {
 		t.Errorf("%d warnings: %s", n, log.String())
 	}
+}
+
+// A version that cannot be is refused.
+func TestImpossibleVersions(t *testing.T) {
+	store := devstore.New(t, nil)
+	for _, version := range []string{"banana", "1999-01-01", "2026-13-45", "2026-06-06 "} {
+		c := connect(t, store.InProcess(), versioned{store, version})
+		var refused *azcore.ResponseError
+		if _, err := c.queues.CreateQueue(t.Context(), "queue", nil); !errors.As(err, &refused) || refused.StatusCode != 400 || refused.ErrorCode != "InvalidHeaderValue" {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
+// versioned sends another version.
+type versioned struct {
+	store   *devstore.Store
+	version string
+}
+
+func (v versioned) Do(r *http.Request) (*http.Response, error) {
+	r.Header["x-ms-version"] = []string{v.version} // as the SDK writes it
+	return v.store.Do(r)
 }
 
 // newer sends a version that nobody has documented yet, signed by the key of

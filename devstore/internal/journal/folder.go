@@ -2,6 +2,8 @@ package journal
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,22 +23,45 @@ func path(folder string, number uint64) string {
 
 // begin writes a log with a snapshot, and opens it for more. The log has its
 // name only when it is complete and durable.
-func begin(folder, name string, snapshot func(emit func(kind byte, record []byte) error) error) (file *os.File, frame uint64, size int64, err error) {
+func (j *Journal) begin(number uint64, snapshot func(emit func(kind byte, record []byte) error) error) (file *os.File, frame uint64, size int64, err error) {
+	name := path(j.folder, number)
 	file, err = os.OpenFile(name+unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	frame, size, err = writeSnapshot(file, snapshot)
 	err = errors.Join(err, file.Close()) // Windows renames no open file
-	if err == nil {
-		err = errors.Join(os.Rename(name+unfinished, name), syncFolder(folder))
+	if err != nil {
+		_ = os.Remove(name + unfinished) // otherwise the next start does
+		return nil, 0, 0, err
+	}
+	if err = os.Rename(name+unfinished, name); err == nil {
+		err = j.syncFolder()
 	}
 	if err == nil {
 		file, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if err != nil {
-		_ = os.Remove(name + unfinished) // otherwise the next start does
-		return nil, 0, 0, err
+		return nil, 0, 0, j.undo(name, err)
 	}
 	return file, frame, size, nil
+}
+
+// undo takes the name from a log that was not begun because of err. The next
+// start would take it for the newest, without what goes into the present one
+// from now on: if it may still have its name, this journal ends.
+func (j *Journal) undo(name string, err error) error {
+	for _, name := range []string{name, name + unfinished} { // a rename that failed may have happened
+		if left := os.Remove(name); left != nil && !errors.Is(left, fs.ErrNotExist) {
+			j.err = errors.Join(err, left)
+		}
+	}
+	if left := j.syncFolder(); left != nil {
+		j.err = errors.Join(err, left)
+	}
+	if j.err == nil {
+		return err
+	}
+	j.err = fmt.Errorf("begin a new log of the storage in %s: %w; start again", j.folder, j.err)
+	return j.err
 }

@@ -29,6 +29,7 @@ type Journal struct {
 	folder string
 	log    *slog.Logger
 	lock   *os.File
+	dir    *os.File // the folder
 
 	mu       sync.Mutex
 	changed  sync.Cond // durable, syncing or err changed
@@ -50,6 +51,9 @@ type Journal struct {
 func (j *Journal) Append(kind byte, record []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.err != nil {
+		return // Sync says so; nothing takes pending records any more
+	}
 	j.pending = appendRecord(j.pending, kind, record)
 	j.appended++
 }
@@ -111,15 +115,14 @@ func (j *Journal) Due() bool {
 
 // Compact replaces the log by one that begins with the records which snapshot
 // emits. Nothing may be appended meanwhile. If it fails, the log stays as it
-// was.
+// was, or it takes no more, and each further Sync says so.
 func (j *Journal) Compact(snapshot func(emit func(kind byte, record []byte) error) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.sync(j.appended); err != nil {
 		return err
 	}
-	next := path(j.folder, j.number+1)
-	file, frames, size, err := begin(j.folder, next, snapshot)
+	file, frames, size, err := j.begin(j.number+1, snapshot)
 	if err != nil {
 		j.snapshot = j.size // try again when it has doubled
 		return fmt.Errorf("shorten the log of the storage in %s: %w", j.folder, err)
@@ -128,7 +131,7 @@ func (j *Journal) Compact(snapshot func(emit func(kind byte, record []byte) erro
 	j.file, j.number, j.frame, j.size, j.snapshot = file, j.number+1, frames, size, size
 	_ = old.Close()           // it is complete, and not needed any more
 	_ = os.Remove(old.Name()) // the next start removes it otherwise
-	return syncFolder(j.folder)
+	return j.syncFolder()
 }
 
 // errClosed is the error of a journal whose folder may be another one's by now.
@@ -140,5 +143,5 @@ func (j *Journal) Close() error {
 	defer j.mu.Unlock()
 	err := j.sync(j.appended)
 	j.err = errClosed
-	return errors.Join(err, j.file.Close(), j.lock.Close())
+	return errors.Join(err, j.file.Close(), j.dir.Close(), j.lock.Close())
 }

@@ -31,7 +31,7 @@ func open(t testing.TB, folder string) (*Journal, []string, *bytes.Buffer) {
 // kill ends a journal as a kill does: nothing is written any more.
 func kill(t testing.TB, j *Journal) {
 	t.Helper()
-	if err := errors.Join(j.file.Close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.file.Close(), j.dir.Close(), j.lock.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -264,6 +264,11 @@ func TestFailedWrite(t *testing.T) {
 		if err := j.Sync(); err == nil || !strings.Contains(err.Error(), "free space") {
 			t.Errorf("a write to a closed file: %v", err)
 		}
+	}
+	kept := len(j.pending)
+	j.Append('a', []byte("two"))
+	if len(j.pending) != kept {
+		t.Error("records are kept that nothing will write")
 	}
 	_ = j.lock.Close()
 }

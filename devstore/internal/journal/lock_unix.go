@@ -24,11 +24,4 @@ func lockFolder(folder string) (*os.File, error) {
 }
 
 // syncFolder makes a rename durable.
-func syncFolder(folder string) error {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
-}
+func (j *Journal) syncFolder() error { return j.dir.Sync() }

@@ -24,10 +24,14 @@ func Open(folder string, log *slog.Logger, apply func(kind byte, record []byte) 
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{folder: folder, log: log, lock: lock}
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the folder of the storage: %w", err), lock.Close())
+	}
+	j := &Journal{folder: folder, log: log, lock: lock, dir: dir}
 	j.changed.L = &j.mu
 	if err := j.load(apply); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, dir.Close(), lock.Close())
 	}
 	return j, nil
 }
@@ -81,7 +85,7 @@ func (j *Journal) logs() (numbers []uint64, err error) {
 // create begins the first log of a folder.
 func (j *Journal) create() (err error) {
 	j.number = 1
-	j.file, j.frame, j.size, err = begin(j.folder, path(j.folder, j.number), func(func(byte, []byte) error) error { return nil })
+	j.file, j.frame, j.size, err = j.begin(j.number, func(func(byte, []byte) error) error { return nil })
 	if err != nil {
 		return fmt.Errorf("begin the storage in %s: %w", j.folder, err)
 	}

@@ -91,6 +91,9 @@ func (s *Service) scanOf(r *rest.Request) (scan, error) {
 	return q, nil
 }
 
+// fullPage ends a page, whose rows could be a thousand of 1 MiB.
+const fullPage = 32 << 20
+
 // run appends the entities of a page and returns the key at which the next one
 // begins, "" after the last page. That key may be of a row that the query does
 // not match, so the next page may be empty, as in Azure.
@@ -103,7 +106,7 @@ func (q scan) run(b []byte, t *table) (body []byte, next string) {
 		if !q.span.contains(key) {
 			break
 		}
-		if found == q.top || q.hasEnd && scanned == q.end {
+		if found == q.top || len(b) >= fullPage || q.hasEnd && scanned == q.end {
 			return b, key
 		}
 		scanned++

@@ -206,6 +206,20 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A page of long rows ends before it is too long.
+func TestLongPages(t *testing.T) {
+	a := newAccount(t)
+	a.create("blogs")
+	for i := range 3 {
+		a.put("p", fmt.Sprintf("%04d", i), "")
+	}
+	long := make([]byte, fullPage-1)
+	_, next := scan{page: page{top: 1000}}.run(long, a.service.accounts.find("devaccount", "blogs"))
+	if want := joinKey("p", "0001"); next != want {
+		t.Errorf("the next page begins at %q, want %q", next, want)
+	}
+}
+
 // With a seed, pages end early and may be empty, but nothing is lost.
 func TestEarlyEnds(t *testing.T) {
 	for seed := range uint64(20) {
