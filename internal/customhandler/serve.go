@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"kennel/internal/loopback"
 )
 
 // Listen opens the port that the host has chosen, on the IPv4 loopback address,
@@ -22,14 +24,40 @@ func Listen(port int) (net.Listener, error) {
 	return l, nil
 }
 
+// ownPort refuses what a page of another site may have sent to the port of the
+// handler itself, past the Functions host, which asks for keys and, on a
+// developer's machine, refuses such pages. A browser says where a call comes from,
+// and a call that the host forwarded has the host's header, which a page of
+// another origin cannot add. If a name of the page's own leads to this port, its
+// origin is the same one: then that name with this port is the call's host.
+// Envelopes have other marks, see isEnvelope.
+type ownPort struct {
+	app *App
+	own string // the port
+}
+
+func (p ownPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, port, _ := net.SplitHostPort(r.Host)
+	rebound := port == p.own && !loopback.IsHost(r.Host)
+	forwarded := len(r.Header[headerInvocationID]) > 0
+	if rebound || !forwarded && loopback.FromForeignSite(r) {
+		SetStanding(w.Header())
+		writeError(w, &Error{http.StatusForbidden, "foreign_caller",
+			"This is the port of the handler, which only the Functions host calls. Call the port of the host."})
+		return
+	}
+	p.app.ServeHTTP(w, r)
+}
+
 // Serve serves l until ctx ends, whose values the contexts of invocations have.
 // Then it accepts no new calls, waits at most Options.Drain for the running
 // ones, cancels the rest and returns nil. After an error, exit with a status
 // other than 0, because the host does not restart a process that exits with 0.
 // (It restarts after status 200 without counting a crash.)
 func (a *App) Serve(ctx context.Context, l net.Listener) error {
+	_, own, _ := net.SplitHostPort(l.Addr().String())
 	server := &http.Server{
-		Handler:     a,
+		Handler:     ownPort{a, own},
 		ErrorLog:    slog.NewLogLogger(a.opt.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 

@@ -2,7 +2,9 @@ package customhandler
 
 import (
 	"context"
+	"maps"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -101,4 +103,62 @@ func TestServe(t *testing.T) {
 			t.Errorf("Serve on a closed listener = %v, want an error with its address", err)
 		}
 	})
+}
+
+// TestOwnPort: a page of another site that finds the port of the handler gets
+// nothing there that the host would not give it.
+func TestOwnPort(t *testing.T) {
+	app := newApp(t, Options{})
+	app.HTTP("Calls", "req", http.HandlerFunc(serveCalls), "POST /api/calls/{how}/{id}")
+	l, err := Listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Serve(ctx, l) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	own := l.Addr().String()
+	_, port, err := net.SplitHostPort(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound := "evil.example:" + port
+	for _, tt := range []struct {
+		name, host, id string
+		header         http.Header
+		want           int
+	}{
+		{"forwarded", "app.example", "inv-1", http.Header{"Origin": {"https://app.example"}, "Sec-Fetch-Site": {"cross-site"}}, 200},
+		{"forwarded, at an address of this machine", "127.0.0.1:7071", "inv-1", nil, 200},
+		{"forwarded, with the handler's own address", own, "inv-1", nil, 200},
+		{"a program", own, "", nil, 200},
+		{"a page of another site", own, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"a page of another port", own, "", http.Header{"Origin": {"http://127.0.0.1:3000"}}, 403},
+		{"a page whose name leads here", rebound, "", nil, 403},
+		{"a page whose name leads here, with the host's header", rebound, "inv-1", nil, 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+own+"/api/calls/show/1", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = tt.host
+		maps.Copy(r.Header, tt.header)
+		if tt.id != "" {
+			r.Header.Set(headerInvocationID, tt.id)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, resp.StatusCode, tt.want)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -24,17 +25,24 @@ func Refusal(r *http.Request) string {
 	if !IsHost(r.Host) {
 		return foreignHost
 	}
+	if FromForeignSite(r) {
+		return foreignSite
+	}
+	return ""
+}
+
+// FromForeignSite reports whether a browser declares a request as coming from
+// another site, another port of this machine, or another origin.
+func FromForeignSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 	default:
-		return foreignSite
+		return true
 	}
-	for _, origin := range r.Header["Origin"] {
-		if u, err := url.Parse(origin); err != nil || u.Scheme != "http" || !strings.EqualFold(u.Host, r.Host) {
-			return foreignSite
-		}
-	}
-	return ""
+	return slices.ContainsFunc(r.Header["Origin"], func(origin string) bool {
+		u, err := url.Parse(origin)
+		return err != nil || u.Scheme != "http" || !strings.EqualFold(u.Host, r.Host)
+	})
 }
 
 // IsHost reports whether the host of a request is this machine.

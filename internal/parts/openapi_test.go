@@ -73,7 +73,7 @@ var (
 
 	// elsewhere answer requests to no operation, or through the console, or no
 	// caller receives them.
-	elsewhere = []string{"not_found", "method_not_allowed", "gone", "stopped", "sign_in_required", "role_required", "cross_site"}
+	elsewhere = []string{"not_found", "method_not_allowed", "gone", "stopped", "sign_in_required", "role_required", "cross_site", "foreign_caller"}
 )
 
 // TestCodesAreDescribed compares the error codes of the source, of

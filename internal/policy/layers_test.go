@@ -107,7 +107,7 @@ var layers = map[string][]string{
 	"internal/chance":             {},
 	"internal/config":             {"gate", "internal/names", "internal/suggest"}, // the names of gates
 	"internal/console":            {},
-	"internal/customhandler":      {},
+	"internal/customhandler":      {"internal/loopback"},
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/browser":        {},
 	"internal/dev/docs":           {"internal/azure", "internal/dev", "internal/version", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
