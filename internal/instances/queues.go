@@ -17,4 +17,5 @@ type QueueSample struct {
 	OldestSeconds float64   `json:"oldestSeconds"`  // age of the oldest ready message; 0 without one
 	Poison        int64     `json:"poison"`         // messages in the queue's dead letters
 	Held          bool      `json:"held,omitempty"` // a closed gate holds the messages that are ready
+	Own           bool      `json:"own,omitempty"`  // a queue of the program's own, whose Concurrency decides about hands
 }

@@ -273,6 +273,7 @@ func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, 
 		if err != nil {
 			return nil, err
 		}
+		sample.Own = true
 		all[name] = sample
 		if !slices.Contains(q.working, name) {
 			continue // where messages wait long is a problem of who works on them

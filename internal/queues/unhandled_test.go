@@ -187,7 +187,7 @@ func TestSentIsNotHeld(t *testing.T) {
 		}
 		for _, paused := range []bool{false, true, false} {
 			w.change(t, pauses, "mails", paused)
-			if samples, err := q.Sample(t.Context()); err != nil || samples["jobs"].Ready != 1 || samples["jobs"].Held != paused {
+			if samples, err := q.Sample(t.Context()); err != nil || samples["jobs"].Ready != 1 || samples["jobs"].Held != paused || !samples["jobs"].Own {
 				t.Errorf("paused %v: sampled %+v, %v", paused, samples, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -381,6 +382,24 @@ func TestHandsUnderTheHost(t *testing.T) {
 			if !strings.HasSuffix(a.Reason, host) {
 				t.Errorf("without workers, %s: %q", a.Queue, a.Reason)
 			}
+		}
+	})
+}
+
+// TestHandsOfOwnQueues: the Concurrency in the program decides about a queue of its
+// own, so there is no advice that nobody would follow.
+func TestHandsOfOwnQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), nil)
+		p.facts.Depths["emails"] = instances.QueueSample{Ready: 168, Own: true}
+		p.mustRun(t, true)
+		isOwn := func(queue string) bool { return queue == "emails" }
+		latest := p.latest(t)
+		if slices.ContainsFunc(latest.Advice, func(a Advice) bool { return isOwn(a.Queue) }) || len(latest.Advice) < 2 {
+			t.Errorf("advice %v, want that for the other queues", latest.Advice)
+		}
+		if !slices.ContainsFunc(latest.Samples, func(s Sample) bool { return isOwn(s.Queue) }) {
+			t.Error("the queue has no sample")
 		}
 	})
 }

@@ -166,7 +166,7 @@ func hosted(queue string, reports []instances.Report) bool {
 }
 
 // record returns the record of a check.
-func (c *Check) record(reading scale.Reading, advice scale.Advice, reports []instances.Report, outcome *Outcome) Record {
+func (c *Check) record(reading scale.Reading, advice scale.Advice, f Facts, outcome *Outcome) Record {
 	if c.opt.Target == nil {
 		outcome = nil // of a target that was removed
 	}
@@ -175,10 +175,12 @@ func (c *Check) record(reading scale.Reading, advice scale.Advice, reports []ins
 		Advice: []Advice{{Target: target, Instances: &advice.Instances, Reason: advice.Reason}}}
 	for i, q := range advice.Queues {
 		reason := q.Reason
-		if hosted(q.Queue, reports) {
+		if hosted(q.Queue, f.Reports) {
 			reason = strings.TrimSuffix(reason, ".") + "; under the Functions host, host.json decides."
 		}
-		r.Advice = append(r.Advice, Advice{Target: target, Queue: q.Queue, Hands: &q.Hands, Reason: reason})
+		if !f.Depths[q.Queue].Own { // nobody would follow it
+			r.Advice = append(r.Advice, Advice{Target: target, Queue: q.Queue, Hands: &q.Hands, Reason: reason})
+		}
 		s := reading.Samples[i]
 		r.Samples = append(r.Samples, Sample{
 			Queue: s.Queue, Ready: s.Ready, InFlight: s.InFlight, Delayed: s.Delayed, OldestSeconds: rounded(s.OldestSeconds), Held: s.Held,

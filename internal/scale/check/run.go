@@ -80,7 +80,7 @@ func (c *Check) run(ctx context.Context, pause time.Duration) (ran bool, err err
 	}
 	c.inUse.Store(&rules)
 	advice, state := scale.Advise(rules, last.state, reading)
-	last.state, last.rules, last.record = state, &rules, c.record(reading, advice, facts.Reports, last.record.Outcome)
+	last.state, last.rules, last.record = state, &rules, c.record(reading, advice, facts, last.record.Outcome)
 	if last.version, err = c.keep(ctx, last); err != nil {
 		return false, notOther(err)
 	}
