@@ -200,6 +200,21 @@ func Load(env map[string]string) (Config, error) {
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	c.Storage.Prefix = r.prefix("KENNEL_PREFIX")
+	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
+	c.check(r)
+	r.get(keyOfCommands)
+	r.unknown("KENNEL_")
+	c.Disabled = r.disabled()
+	c.Platform = r.platform()
+	c.Warnings = r.warnings(c.InvocationTimeout)
+	if len(r.problems) > 0 {
+		return Config{}, &Error{r.problems}
+	}
+	return c, nil
+}
+
+// check notes settings that are invalid together, or for more than their form.
+func (c Config) check(r *reader) {
 	if c.WorkerLease%time.Second != 0 {
 		r.problem("KENNEL_WORKER_LEASE must be whole seconds, for example 30s")
 	}
@@ -212,22 +227,12 @@ func Load(env map[string]string) (Config, error) {
 	if c.ScaleApply && c.ScaleTarget == "" {
 		r.problem("KENNEL_SCALE_APPLY is true without KENNEL_SCALE_TARGET: set both or remove it")
 	}
-	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
 	if c.InvocationTimeout >= functionTimeout {
 		r.problem("KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout in host.json, which is %v, for example 4m30s", functionTimeout)
 	}
 	if c.ReserveTimeout > c.InvocationTimeout {
 		r.problem("KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT")
 	}
-	r.get(keyOfCommands)
-	r.unknown("KENNEL_")
-	c.Disabled = r.disabled()
-	c.Platform = r.platform()
-	c.Warnings = r.warnings(c.InvocationTimeout)
-	if len(r.problems) > 0 {
-		return Config{}, &Error{r.problems}
-	}
-	return c, nil
 }
 
 // Error reports all invalid settings.

@@ -151,6 +151,9 @@ func (f *relayPart) happened(e relay.Event) {
 	}
 	switch e.Kind {
 	case relay.StateChanged:
+		if f.Members != nil && (e.To == relay.FailedOver || e.From == relay.FailedOver) {
+			f.Members.Renew() // processes that start now begin with it
+		}
 		switch {
 		case e.To == relay.FailedOver:
 			log.WarnContext(ctx, "messages go to the backlog, because the primary namespace does not take them")

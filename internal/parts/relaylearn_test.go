@@ -22,17 +22,18 @@ func TestFailedOver(t *testing.T) {
 	}
 }
 
-// TestStartDuringOutage: ten processes that start while another one has failed
-// over read that in its row, and hold no send for longer than an attempt and a
-// second.
+// TestStartDuringOutage: ten processes that start after another one has failed
+// over for ten seconds, and was killed, read that in its row, and hold no send for
+// longer than an attempt and a second.
 func TestStartDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := newRelayWorld(t, true)
-		old.failOver(t, "orders")
 		ctx, kill := contextOf(t)
 		var reporting sync.WaitGroup
 		reporting.Go(func() { instances.NewReporter(old.Members.Self, old.rows, old.Members.Log).Run(ctx) })
-		time.Sleep(31 * time.Second)
+		time.Sleep(40 * time.Second) // the next regular row is half a minute away
+		old.failOver(t, "orders")
+		time.Sleep(10 * time.Second)
 		kill()
 		reporting.Wait()
 		var sending sync.WaitGroup

@@ -136,7 +136,9 @@ func (w *Webhook) Process(ctx context.Context, item work.Item) (json.RawMessage,
 		case a.status >= 200 && a.status <= 299:
 			return a.result()
 		case a.status == http.StatusTemporaryRedirect || a.status == http.StatusPermanentRedirect:
-			if to, err = w.redirect(to, a); err != nil {
+			if to, err = w.redirect(to, a); errors.Is(err, errNotListed) {
+				return nil, err // of this process; so the item is tried again
+			} else if err != nil {
 				return nil, fmt.Errorf("%w: %w", work.ErrRejected, err)
 			}
 		case a.status == http.StatusRequestTimeout || a.status == http.StatusTooManyRequests || a.status >= 500:
@@ -166,7 +168,9 @@ func (w *Webhook) post(ctx context.Context, to *url.URL, key string, body []byte
 	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("User-Agent", "kennel")
 	resp, err := w.transport.RoundTrip(req)
-	if refused, ok := errors.AsType[*addressError](err); ok {
+	if refused, ok := errors.AsType[*addressError](err); ok && isPrivate(refused.ip) {
+		return a, refused // another list may allow it
+	} else if ok {
 		return a, fmt.Errorf("%w: %w", work.ErrRejected, refused)
 	}
 	if err != nil { // without the URL, which may contain a secret

@@ -71,10 +71,13 @@ func (l allowList) find(text string) (*url.URL, error) {
 	if !slices.ContainsFunc(l, func(a allowed) bool {
 		return a.scheme == u.Scheme && a.server == server && (path == a.path || strings.HasPrefix(path, a.path+"/"))
 	}) {
-		return nil, errors.New("url is not under a base URL that this app allows in its setting KENNEL_WEBHOOK_ALLOW")
+		return nil, errNotListed
 	}
 	return u, nil
 }
+
+// errNotListed is no verdict over an item: another process may have a newer list.
+var errNotListed = errors.New("url is not under a base URL that this app allows in its setting KENNEL_WEBHOOK_ALLOW")
 
 // exemptions returns which addresses may be dialled for a server.
 func (l allowList) exemptions(server string) (all []exemption) {
