@@ -17,28 +17,6 @@ var ageBounds = [...]time.Duration{
 // order. A last bucket holds what is older than all of them.
 func AgeBounds() []time.Duration { return slices.Clone(ageBounds[:]) }
 
-// Quantile returns the age below which a share of the messages in the buckets of
-// [Ages] are, estimated between the bounds of its bucket. Of the last bucket it
-// returns the lower bound. It returns 0 without messages, or if the buckets are
-// others.
-func Quantile(counts []int64, share float64) time.Duration {
-	all := int64(0)
-	for _, n := range counts {
-		all += n
-	}
-	if len(counts) != len(ageBounds)+1 || all == 0 {
-		return 0
-	}
-	rank, lower := share*float64(all), time.Duration(0)
-	for i, upper := range ageBounds {
-		if n := float64(counts[i]); n > 0 && rank <= n {
-			return lower + time.Duration(rank/n*float64(upper-lower))
-		}
-		rank, lower = rank-float64(counts[i]), upper
-	}
-	return lower
-}
-
 // Ages counts messages by their age when they were received. The zero value is
 // ready to use. Its methods may be called concurrently.
 type Ages struct {

@@ -9,7 +9,6 @@ import (
 
 	"kennel/internal/instances"
 	"kennel/internal/scale"
-	"kennel/queue"
 )
 
 // Record is one check.
@@ -148,7 +147,7 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 	if completed > 0 {
 		s.ResponseSeconds = handSeconds / float64(completed)
 	}
-	s.P95LatencySeconds = queue.Quantile(latencies, 0.95).Seconds()
+	s.P95LatencySeconds = quantile(latencies, 0.95).Seconds()
 	return s
 }
 
