@@ -56,7 +56,7 @@ func NewBlobs(address string, credential azcore.TokenCredential) (*Blobs, error)
 }
 
 // NewBlobsFromConnectionString returns a client for the blobs of the account
-// that a connection string names. UseDevelopmentStorage=true is an Azurite at
+// that a connection string names. UseDevelopmentStorage=true is an emulator at
 // its default ports.
 func NewBlobsFromConnectionString(connection string) (*Blobs, error) {
 	return open(azure.Account{ConnectionString: connection}, nil)

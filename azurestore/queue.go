@@ -42,7 +42,7 @@ func NewQueues(address string, credential azcore.TokenCredential, options *Queue
 }
 
 // NewQueuesFromConnectionString returns the queues of the account that a
-// connection string names. UseDevelopmentStorage=true is an Azurite at its
+// connection string names. UseDevelopmentStorage=true is an emulator at its
 // default ports.
 func NewQueuesFromConnectionString(connection string, options *QueuesOptions) (*Queues, error) {
 	return openQueues(azure.Account{ConnectionString: connection}, azure.Options{}, options)
@@ -74,7 +74,7 @@ func NewTables(address string, credential azcore.TokenCredential) (*Tables, erro
 }
 
 // NewTablesFromConnectionString returns a client for the tables of the account
-// that a connection string names. UseDevelopmentStorage=true is an Azurite at its
+// that a connection string names. UseDevelopmentStorage=true is an emulator at its
 // default ports.
 func NewTablesFromConnectionString(connection string) (*Tables, error) {
 	return openTables(azure.Account{ConnectionString: connection}, nil)

@@ -132,6 +132,10 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 		return nil, err
 	}
 	op, notFound := at.service.Route(r)
+	if r.HTTP.Method == http.MethodOptions { // of a browser, which has no key
+		name := strings.ToUpper(at.service.name[:1]) + at.service.name[1:]
+		op, notFound = rest.Operation{Name: "Preflight " + name + " Request", Public: true}, nil
+	}
 	if notFound != nil && r.Header("Authorization") == "" && query.Has("sig") {
 		return nil, notFound // what is no operation names nothing that a signature could be for
 	}

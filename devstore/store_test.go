@@ -501,6 +501,17 @@ func (v versioned) Do(r *http.Request) (*http.Response, error) {
 	return v.store.Do(r)
 }
 
+// A browser asks without a key whether a page may call, and no page may.
+func TestPreflight(t *testing.T) {
+	store := devstore.New(t, nil)
+	for _, service := range []string{"blob", "queue", "table"} {
+		want := "Preflight " + strings.ToUpper(service[:1]) + service[1:] + " Request"
+		if status, text := control(t, store, "OPTIONS", "/devstoreaccount1."+service+"/x", ""); status != 501 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s, want 501 with %q", service, status, text, want)
+		}
+	}
+}
+
 // newer sends a version that nobody has documented yet, signed by the key of
 // all: the SDK has signed the older one.
 type newer struct{ store *devstore.Store }

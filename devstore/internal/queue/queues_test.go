@@ -66,7 +66,7 @@ func TestNames(t *testing.T) {
 func TestOperationsThatAreNotImitated(t *testing.T) {
 	c := newClient(t, 0)
 	for name, r := range map[string]*rest.Request{
-		"Preflight Queue Request": request("OPTIONS", "jobs"), "Get User Delegation Key": request("POST", "?restype=service&comp=userdelegationkey"),
+		"Get User Delegation Key": request("POST", "?restype=service&comp=userdelegationkey"),
 	} {
 		if o, err := c.s.Route(r); err != nil || o.Name != name || o.Run != nil {
 			t.Errorf("route of %s = %+v, %v", name, o, err)

@@ -17,9 +17,6 @@ const (
 
 // Route implements [rest.Service].
 func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
-	if r.HTTP.Method == "OPTIONS" {
-		return rest.Operation{Name: "Preflight Queue Request", Public: true}, nil
-	}
 	if o, ok := s.properties.Operation(r); ok {
 		return o, nil
 	}
