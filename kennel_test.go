@@ -46,6 +46,7 @@ func TestMistakes(t *testing.T) {
 		a.Timer("digest", "0 6 * * *", func(context.Context) error { return nil }, nil)       // twice
 		a.Timer("weekly", "0 6 * * MOONDAY", func(context.Context) error { return nil }, nil) // a schedule
 		a.Timer("hourly", "@every 1h", func(context.Context) error { return nil }, &TimerOptions{Zone: "Europe/Berlin", MaxAttempts: -1, Timeout: -time.Second})
+		NewQueue[email](a, "senseless", nil).Handle(nothing, &HandleOptions[email]{Concurrency: 1 << 62, MaxAttempts: 10_001, Timeout: 169 * time.Hour})
 		a.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {}, nil)      // no method
 		a.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {}, nil) // built in
 		a.HandleFunc("GET /x/{$}", func(http.ResponseWriter, *http.Request) {}, nil)  // {$}
@@ -99,7 +100,7 @@ func TestMistakes(t *testing.T) {
 	for _, want := range []string{
 		`queue "emails" has no handler`, `queue "orders" is declared twice`, `queue "channels-of-go": JSON cannot carry chan int`,
 		`queue "functions-of-go": field F`, `queue "functions-of-go": its handler is nil`, `queue "work-0": the name is reserved`, `queue "mail-poison": the name is reserved`,
-		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": HandleOptions.Concurrency is -1`, `timer "hourly": TimerOptions.MaxAttempts is -1`, `timer "hourly": TimerOptions.Timeout is -1s`, `timer "hourly": the schedule "@every 1h" has no use for the zone Europe/Berlin`, `queue "both" has a handler and is SendOnly`,
+		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": HandleOptions.Concurrency is -1`, `queue "senseless": HandleOptions.Concurrency is 4611686018427387904: use up to 10000`, `queue "senseless": HandleOptions.MaxAttempts is 10001`, `queue "senseless": HandleOptions.Timeout is 169h0m0s: use up to 168h0m0s`, `timer "hourly": TimerOptions.MaxAttempts is -1`, `timer "hourly": TimerOptions.Timeout is -1s`, `timer "hourly": the schedule "@every 1h" has no use for the zone Europe/Berlin`, `queue "both" has a handler and is SendOnly`,
 		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `timer "weekly": the schedule "0 6 * * MOONDAY": the field "MOONDAY" (day of the week)`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
 		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,

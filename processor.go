@@ -43,12 +43,12 @@ type ProcessorOptions[T any] struct {
 	Parcel int
 }
 
-// The greatest number of items of a parcel, the time limit of an item, and its
-// greatest number of attempts.
+// The limits of [ProcessorOptions].
 const (
-	maxParcel   = 400
-	maxItemTime = 30 * time.Second
-	maxAttempts = 50
+	maxParcel      = 400
+	maxItemsAtOnce = 10_000
+	maxItemTime    = 30 * time.Second
+	maxAttempts    = 50
 )
 
 // NewProcessor declares a processor, whose name has the form of those of
@@ -107,7 +107,7 @@ func processorMistakes[T, R any](isNil, isRaw bool, opt ProcessorOptions[T]) (al
 	bad(isNil, "its function is nil")
 	bad(!isObject, "an item is a JSON object, which %v is not: use a struct", item)
 	bad(opt.Parcel < 0 || opt.Parcel > maxParcel, "ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
-	bad(opt.Concurrency < 0, "ProcessorOptions.Concurrency is %d, which is negative", opt.Concurrency)
+	bad(opt.Concurrency < 0 || opt.Concurrency > maxItemsAtOnce, "ProcessorOptions.Concurrency is %d: use up to %d", opt.Concurrency, maxItemsAtOnce)
 	bad(opt.MaxAttempts < 0 || opt.MaxAttempts > maxAttempts, "ProcessorOptions.MaxAttempts is %d: use up to %d", opt.MaxAttempts, maxAttempts)
 	bad(opt.Timeout < 0 || opt.Timeout > maxItemTime, "ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
 	if err := carries(item); err != nil && isObject {

@@ -57,9 +57,9 @@ func NewQueue[T any](a *App, name string, options *QueueOptions[T]) *Queue[T] {
 // HandleOptions are how a queue is worked on; nil and zero fields mean the
 // defaults.
 type HandleOptions[T any] struct {
-	Concurrency int           // attempts at a time in a process, also under the Functions host; default 32
-	MaxAttempts int           // then a message becomes a dead letter; default 20
-	Timeout     time.Duration // of an attempt; default 5 minutes
+	Concurrency int           // attempts at a time in a process, also under the Functions host; up to 10,000, default 32
+	MaxAttempts int           // then a message becomes a dead letter; up to 10,000, default 20
+	Timeout     time.Duration // of an attempt; up to 7 days, default 5 minutes
 
 	// Retry returns the wait after a number of failed attempts, of which the
 	// last one returned err, up to 7 days; ≤ 0: at once. Default, also if it

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"kennel/internal/names"
 	"kennel/internal/schedule"
@@ -106,16 +107,31 @@ func (d *Declared) checkQueues(bad func(string, ...any)) {
 		case q.Handled == 1 && q.Work == nil:
 			bad("queue %q: its handler is nil", q.Name)
 		}
-		if q.Concurrency < 0 {
-			bad("queue %q: HandleOptions.Concurrency is %d, which is negative", q.Name, q.Concurrency)
+		if q.Concurrency < 0 || q.Concurrency > mostAtOnce {
+			bad("queue %q: HandleOptions.Concurrency is %d: use up to %d", q.Name, q.Concurrency, mostAtOnce)
 		}
-		if q.MaxAttempts < 0 {
-			bad("queue %q: HandleOptions.MaxAttempts is %d, which is negative", q.Name, q.MaxAttempts)
-		}
-		if q.Timeout < 0 {
-			bad("queue %q: HandleOptions.Timeout is %v, which is negative", q.Name, q.Timeout)
+		for _, wrong := range attemptMistakes("HandleOptions", q.MaxAttempts, q.Timeout) {
+			bad("queue %q: %s", q.Name, wrong)
 		}
 	}
+}
+
+// Beyond these, an option is a slip of the pen.
+const (
+	mostAtOnce   = 10_000
+	mostAttempts = 10_000
+	longest      = 7 * 24 * time.Hour
+)
+
+// attemptMistakes returns what is wrong with options of attempts.
+func attemptMistakes(options string, attempts int, timeout time.Duration) (all []string) {
+	if attempts < 0 || attempts > mostAttempts {
+		all = append(all, fmt.Sprintf("%s.MaxAttempts is %d: use up to %d", options, attempts, mostAttempts))
+	}
+	if timeout < 0 || timeout > longest {
+		all = append(all, fmt.Sprintf("%s.Timeout is %v: use up to %v", options, timeout, longest))
+	}
+	return all
 }
 
 func (d *Declared) checkTimers(bad func(string, ...any)) {
@@ -131,11 +147,8 @@ func (d *Declared) checkTimers(bad func(string, ...any)) {
 		if t.Work == nil {
 			bad("timer %q: its function is nil", t.Name)
 		}
-		if t.MaxAttempts < 0 {
-			bad("timer %q: TimerOptions.MaxAttempts is %d, which is negative", t.Name, t.MaxAttempts)
-		}
-		if t.Timeout < 0 {
-			bad("timer %q: TimerOptions.Timeout is %v, which is negative", t.Name, t.Timeout)
+		for _, wrong := range attemptMistakes("TimerOptions", t.MaxAttempts, t.Timeout) {
+			bad("timer %q: %s", t.Name, wrong)
 		}
 		if _, err := schedule.Parse(t.Schedule, t.Zone); err != nil {
 			bad("timer %q: %w", t.Name, err)
