@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"sync"
+
+	"kennel/internal/attempt"
 )
 
 var (
@@ -81,13 +84,19 @@ func sendAll[M any](messages iter.Seq[M], send func(M) (Sent, error)) (sent []Se
 			break
 		}
 		group.Go(func() {
-			defer func() { <-free }()
-			one, err := send(m)
-			mu.Lock()
-			defer mu.Unlock()
-			if sent[i] = one; err != nil && failure == nil {
-				failure = err
-			}
+			one, err := Sent{}, attempt.ErrGoexit
+			defer func() { // a panic of Validate must not end the process
+				if v := recover(); v != nil {
+					err = &PanicError{Value: v, Stack: debug.Stack()}
+				}
+				mu.Lock()
+				if sent[i] = one; err != nil && failure == nil {
+					failure = err
+				}
+				mu.Unlock()
+				<-free
+			}()
+			one, err = send(m)
 		})
 	}
 	group.Wait()

@@ -67,6 +67,7 @@ func TestMistakes(t *testing.T) {
 			}
 			return nil
 		}}) // a default that its Check refuses
+		a.Setting("LEVELS", &SettingOptions{Default: "1", Check: func(value string) error { return errors.New(strings.Split(value, ",")[1]) }})
 		early := a.Setting("EARLY", nil)
 		early.Value()
 		a.OnStart(nil)
@@ -106,7 +107,7 @@ func TestMistakes(t *testing.T) {
 		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,
 		`route "GET /both/b/{y}": GET /both/b/{y} and GET /both/{x}/b both match some paths, like "/both/b/b". But neither is more specific than the other.`,
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
-		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`,
+		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`, `setting "LEVELS": its Check refuses the default "1": its Check panics: runtime error: index out of range`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
 		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, `processor "resize": ProcessorOptions.Timeout is 1m0s`, `queue "renamed": FormerNames has "renamed"`, `queue "maps-of-go": JSON cannot carry map[[2]int]string: its keys are no texts`, `which is a text: int is none`, `processor "paint": its result: JSON cannot carry chan int`,
 		`processor "crop": ProcessorOptions.MaxAttempts is 51`, `processor "rotate": ProcessorOptions.Concurrency is -1`,

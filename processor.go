@@ -7,10 +7,12 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"kennel/internal/attempt"
 	"kennel/internal/program"
 )
 
@@ -163,7 +165,16 @@ func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options
 	}
 	reader, writer := io.Pipe()
 	defer reader.Close() // ends the goroutine after an error
-	go func() { writer.CloseWithError(p.write(writer, items)) }()
+	go func() {
+		err := attempt.ErrGoexit
+		defer func() { // a panic of Validate or of the sequence must not end the process
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+			writer.CloseWithError(err)
+		}()
+		err = p.write(writer, items)
+	}()
 	batch, err := running.SubmitBatch(ctx, p.name, opt.Name, opt.Key, reader)
 	if err != nil {
 		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -561,4 +562,47 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("mails %v, dead letters %+v", mails, letters)
 		}
 	}, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello", "KENNEL_PREFIX": "test2"}})
+}
+
+// TestPanicsOfSenders: a panic of Validate, or of the sequence, while many messages
+// or the items of a batch are sent, is an error of the caller, and not the end of
+// the process.
+func TestPanicsOfSenders(t *testing.T) {
+	validate := func(thumbnail) error { panic("oh") }
+	var q *kennel.Queue[thumbnail]
+	var p *kennel.Processor[thumbnail, string]
+	build := func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			q = kennel.NewQueue(a, "images", &kennel.QueueOptions[thumbnail]{Validate: validate, SendOnly: true})
+			p = kennel.NewProcessor(a, "thumbnails", func(context.Context, thumbnail) (string, error) { return "", nil }, &kennel.ProcessorOptions[thumbnail]{Validate: validate})
+			return nil
+		}
+	}
+	one := []thumbnail{{ID: "a"}}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		for name, send := range map[string]func() error{
+			"SendAll": func() error {
+				_, err := q.SendAll(t.Context(), slices.Values([]kennel.Message[thumbnail]{{Body: one[0]}}))
+				return err
+			},
+			"Submit": func() error {
+				_, err := p.Submit(t.Context(), slices.Values(one), nil)
+				return err
+			},
+			"Submit of a sequence that panics": func() error {
+				_, err := p.Submit(t.Context(), func(func(thumbnail) bool) { panic("oh") }, nil)
+				return err
+			},
+			"Submit of a sequence that ends its goroutine": func() error {
+				_, err := p.Submit(t.Context(), func(func(thumbnail) bool) { runtime.Goexit() }, nil)
+				return err
+			},
+		} {
+			err := send()
+			var panicked *kennel.PanicError
+			if isGoexit := strings.Contains(name, "goroutine"); err == nil || errors.As(err, &panicked) == isGoexit {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}, nil)
 }

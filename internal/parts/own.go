@@ -81,8 +81,8 @@ func ownSettings(declared []*program.Setting, environ []string) (map[string]stri
 			errs = append(errs, fmt.Errorf("the setting %s is a reference to a Key Vault that the platform could not read: store the secret, then restart the app", s.Name))
 		case value == "" && !s.Optional:
 			errs = append(errs, fmt.Errorf("the setting %s is missing%s", s.Name, described(s)))
-		case value != "" && s.Check != nil:
-			if err := s.Check(value); err != nil {
+		case value != "":
+			if err := s.Refusal(value); err != nil {
 				errs = append(errs, fmt.Errorf("invalid setting: %s: %w", s.Name, withoutValue(err, s, value)))
 			}
 		}

@@ -240,8 +240,8 @@ func (d *Declared) checkSettings(bad func(string, ...any)) {
 			bad("setting %q: its beginning is reserved for Kennel or for the Functions host", s.Name)
 		case s.Secret && s.Default != "":
 			bad("setting %q: a secret has no default", s.Name)
-		case s.Default != "" && s.Check != nil:
-			if err := s.Check(s.Default); err != nil {
+		case s.Default != "":
+			if err := s.Refusal(s.Default); err != nil {
 				bad("setting %q: its Check refuses the default %q: %w", s.Name, s.Default, err)
 			}
 		}

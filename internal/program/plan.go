@@ -112,7 +112,7 @@ func (d Description) handles(q RunningQueue) bool {
 	}
 	return slices.ContainsFunc(d.Queues, func(own QueueDescription) bool {
 		storage := own.StorageQueue == q.StorageQueue || slices.Contains(own.FormerNames, q.StorageQueue)
-		return own.Handled && storage && (own.Name == q.Name || q.Name == q.StorageQueue)
+		return own.Handled && storage && (own.Name == q.Name || slices.Contains(own.FormerNames, q.Name) || q.Name == q.StorageQueue)
 	})
 }
 

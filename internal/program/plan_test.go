@@ -43,6 +43,7 @@ func TestPlanOfQueues(t *testing.T) {
 		{"another storage queue", full, []*Queue{{Name: "emails", Handled: 1, StorageQueue: "jobs"}}, IsUnhandled, true},
 		{"another storage queue, drained", full, []*Queue{{Name: "emails", Handled: 1, StorageQueue: "jobs", FormerNames: []string{"emails"}}}, "", false},
 		{"one of two that share a storage queue", shared, []*Queue{{Name: "mails", Handled: 1, StorageQueue: "jobs"}}, IsGone, true},
+		{"renamed in a shared storage queue", shared, []*Queue{{Name: "invoices", Handled: 1, StorageQueue: "jobs", FormerNames: []string{"bills"}}}, "", false},
 		{"out of a shared storage queue, drained", shared, []*Queue{{Name: "bills", Handled: 1, FormerNames: []string{"jobs"}}}, "", false},
 	} {
 		d := describedQueues(tt.build...)

@@ -174,6 +174,20 @@ type Setting struct {
 	Check       func(string) error
 }
 
+// Refusal returns what is wrong with a value, or nil. A Check that panics, as on a
+// value that it did not expect, refuses it.
+func (s *Setting) Refusal(value string) (err error) {
+	if s.Check == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("its Check panics: %v", v)
+		}
+	}()
+	return s.Check(value)
+}
+
 // unreadable reports a body that cannot be read into the declared type.
 type unreadable struct{ error }
 

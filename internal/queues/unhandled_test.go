@@ -193,3 +193,37 @@ func TestSentIsNotHeld(t *testing.T) {
 		}
 	})
 }
+
+// TestRenamedInSharedQueue: a queue that has another name now, and shares the
+// storage queue that it shared before, works on the messages that were sent to it
+// by its former name.
+func TestRenamedInSharedQueue(t *testing.T) {
+	w := newWorld(nil)
+	rows, err := table.New(w.rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(name string, former ...string) *Queues {
+		q, err := New(&program.Declared{Name: "shop", Queues: []*program.Queue{
+			{Name: "mails", StorageQueue: "jobs", Handled: 1, Timeout: time.Minute},
+			{Name: name, StorageQueue: "jobs", FormerNames: former, Handled: 1, Timeout: time.Minute},
+		}}, w.queues, func(name string) (*queue.Claims, error) { return queue.NewKeptClaims(rows, w.blobs, name) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	if _, err := build("bills").Send(t.Context(), "bills", order{N: 1}.text(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := w.queues.Receive(t.Context(), "jobs", 1, time.Minute)
+	if err != nil || len(sent) != 1 {
+		t.Fatalf("%d messages, %v", len(sent), err)
+	}
+	for former, want := range map[string]string{"bills": "invoices", "letters": ""} {
+		c := codec{build("invoices", former), "jobs", &deliveries{all: make(map[string]*delivery)}}
+		if d := c.of(sent[0]); d.own == nil && want != "" || d.own != nil && d.own.Name != want {
+			t.Errorf("formerly %s: worked on by %+v, want %q", former, d.own, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"kennel/internal/attempt"
@@ -62,6 +63,14 @@ func (q *Queues) open(d *delivery) {
 	all := q.storage[d.storage]
 	for _, o := range all {
 		if o.Name == e.Queue || e.Queue == "" && (len(all) == 1 || o.Name == d.storage) {
+			d.own = o
+		}
+	}
+	if d.own != nil || e.Queue == "" {
+		return
+	}
+	for _, o := range all { // it was renamed within the storage queue that it shares
+		if slices.Contains(o.FormerNames, e.Queue) {
 			d.own = o
 		}
 	}
