@@ -187,3 +187,22 @@ func TestOnLoopback(t *testing.T) {
 		t.Errorf("the console of a worker that others reach: %d, want 404", status)
 	}
 }
+
+// A worker is ready when its program has started and storage has answered.
+func TestReady(t *testing.T) {
+	begun := make(chan struct{})
+	p := &Probes{Begun: begun}
+	wants := func(status int, reason string) {
+		t.Helper()
+		if got, text := apptest.ProbeOf(t, p, "GET", "/readyz"); got != status || text != reason {
+			t.Errorf("%d %q, want %d %q", got, text, status, reason)
+		}
+	}
+	wants(503, "the program has not started")
+	p.Received(nil)
+	wants(503, "the program has not started")
+	close(begun)
+	wants(200, "")
+	p.Stop()
+	wants(503, "the worker is stopping")
+}

@@ -22,6 +22,7 @@ import (
 type Probes struct {
 	Metrics func(context.Context) []byte // of this process
 	Console http.Handler                 // of the console; nil: others than this machine reach the worker
+	Begun   <-chan struct{}              // closed when the program has started; nil: it has nothing to start
 
 	mu       sync.Mutex
 	reached  bool  // a receive was answered
@@ -50,9 +51,17 @@ func (p *Probes) Stop() {
 func (p *Probes) unready() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	begun := p.Begun == nil
+	select {
+	case <-p.Begun:
+		begun = true
+	default:
+	}
 	switch {
 	case p.stopping:
 		return "the worker is stopping"
+	case !begun:
+		return "the program has not started"
 	case p.err != nil:
 		return p.err.Error()
 	case !p.reached:

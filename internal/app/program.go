@@ -25,6 +25,7 @@ type Program struct {
 	Routes  []edge.Route                   // all routes of the API, without those of the console
 	Host    *customhandler.App             // serves calls
 	Queues  []string                       // that it works on, for the log
+	Begun   <-chan struct{}                // closed when the program has started; nil: it has nothing to start
 	Trace   func(kind, name string) Traces // opens the traces of a process of this kind and name; nil: none
 	log     *slog.Logger
 }

@@ -29,7 +29,7 @@ func runWorker(ctx context.Context, cfg config.Config, address string, build Bui
 		port.Close()
 		return err
 	}
-	probes.Metrics = a.members.Metrics
+	probes.Metrics, probes.Begun = a.members.Metrics, a.Begun
 	if onLoopback(port) {
 		probes.Console = a.Host
 	}

@@ -79,7 +79,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	}
 	r.Program, err = app.New(cfg, e.members, e.meter, parts, log)
 	if err == nil {
-		r.Program.Queues = e.workQueues()
+		r.Program.Queues, r.Program.Begun = e.workQueues(), l.begun
 	}
 	return r, err
 }
