@@ -59,8 +59,9 @@ func TestMistakes(t *testing.T) {
 		a.HandleFunc("GET /both/{x}/b", func(http.ResponseWriter, *http.Request) {}, nil)    //
 		a.HandleFunc("GET /both/b/{y}", func(http.ResponseWriter, *http.Request) {}, nil)    //
 		a.Setting("smtp_url", nil)                                                           // illegal
-		a.Setting("KENNEL_OWN", nil)                                                         // reserved
-		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"})             // a secret with a default
+		a.Setting("AZURE_CLIENT_ID", nil)
+		a.Setting("KENNEL_OWN", nil)                                             // reserved
+		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"}) // a secret with a default
 		a.Setting("LOG_FORMAT", &SettingOptions{Default: "xml", Check: func(value string) error {
 			if value != "json" {
 				return errors.New("use json")
@@ -106,7 +107,7 @@ func TestMistakes(t *testing.T) {
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
 		`route "GET /twice/{a}/{a}": duplicate wildcard name "a"`, `route "GET /open/{a": bad wildcard segment (must end with '}')`,
 		`route "GET /both/b/{y}": GET /both/b/{y} and GET /both/{x}/b both match some paths, like "/both/b/b". But neither is more specific than the other.`,
-		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
+		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "AZURE_CLIENT_ID": infra/ or the platform sets it`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		`setting "LOG_FORMAT": its Check refuses the default "xml": use json`, `setting "LEVELS": its Check refuses the default "1": its Check panics: runtime error: index out of range`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
 		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, `processor "resize": ProcessorOptions.Timeout is 1m0s`, `queue "renamed": FormerNames has "renamed"`, `queue "maps-of-go": JSON cannot carry map[[2]int]string: its keys are no texts`, `which is a text: int is none`, `processor "paint": its result: JSON cannot carry chan int`,

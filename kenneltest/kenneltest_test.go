@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"kennel"
+	"kennel/internal/storetest"
 	"kennel/kenneltest"
 )
 
@@ -376,6 +377,34 @@ func TestFailNow(t *testing.T) {
 	<-done
 	if f.text != "no mail" || calls != 1 || went {
 		t.Errorf("the timer was called %d times, the test went on: %v, %q", calls, went, f.text)
+	}
+}
+
+// TestSettleEnds: a message that is put off for no time, again and again, ends the
+// test and not its patience.
+func TestSettleEnds(t *testing.T) {
+	storetest.OnlyInProve(t)
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var q *kennel.Queue[order]
+		kenneltest.Run(f, func(*kenneltest.Kit) kennel.Program {
+			return func(a *kennel.App) error {
+				q = kennel.NewQueue[order](a, "orders", nil)
+				q.Handle(func(context.Context, order) error { return kennel.Snooze(0) }, nil)
+				return nil
+			}
+		}, func(k *kenneltest.Kit) {
+			if _, err := q.Send(t.Context(), order{}, nil); err != nil {
+				t.Error(err)
+			}
+			k.Settle()
+		}, nil)
+	}()
+	<-done
+	if !strings.Contains(f.text, "without time between them") {
+		t.Errorf("the test ended with %q", f.text)
 	}
 }
 

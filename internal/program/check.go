@@ -238,6 +238,8 @@ func (d *Declared) checkSettings(bad func(string, ...any)) {
 			bad("setting %q: use capital letters, digits and underscores, first a letter", s.Name)
 		case strings.HasPrefix(s.Name, "KENNEL_"), strings.HasPrefix(s.Name, "AZUREWEBJOBS"), strings.HasPrefix(s.Name, "FUNCTIONS_"), strings.HasPrefix(s.Name, "WEBSITE_"):
 			bad("setting %q: its beginning is reserved for Kennel or for the Functions host", s.Name)
+		case s.Name == "AZURE_CLIENT_ID", strings.HasPrefix(s.Name, "APPLICATIONINSIGHTS_"), strings.HasPrefix(s.Name, "WEBSITES_"), s.Name == "PATH":
+			bad("setting %q: infra/ or the platform sets it; read it from the environment", s.Name)
 		case s.Secret && s.Default != "":
 			bad("setting %q: a secret has no default", s.Name)
 		case s.Default != "":
