@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -84,19 +83,18 @@ func sendAll[M any](messages iter.Seq[M], send func(M) (Sent, error)) (sent []Se
 			break
 		}
 		group.Go(func() {
-			one, err := Sent{}, attempt.ErrGoexit
-			defer func() { // a panic of Validate must not end the process
-				if v := recover(); v != nil {
-					err = &PanicError{Value: v, Stack: debug.Stack()}
-				}
+			var one Sent
+			attempt.Run(func() (err error) {
+				one, err = send(m)
+				return err
+			}, func(err error) {
 				mu.Lock()
 				if sent[i] = one; err != nil && failure == nil {
 					failure = err
 				}
 				mu.Unlock()
 				<-free
-			}()
-			one, err = send(m)
+			})
 		})
 	}
 	group.Wait()

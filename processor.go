@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"reflect"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -47,10 +46,9 @@ type ProcessorOptions[T any] struct {
 
 // The limits of [ProcessorOptions].
 const (
-	maxParcel      = 400
-	maxItemsAtOnce = 10_000
-	maxItemTime    = 30 * time.Second
-	maxAttempts    = 50
+	maxParcel   = 400
+	maxItemTime = 30 * time.Second
+	maxAttempts = 50
 )
 
 // NewProcessor declares a processor, whose name has the form of those of
@@ -109,7 +107,7 @@ func processorMistakes[T, R any](isNil, isRaw bool, opt ProcessorOptions[T]) (al
 	bad(isNil, "its function is nil")
 	bad(!isObject, "an item is a JSON object, which %v is not: use a struct", item)
 	bad(opt.Parcel < 0 || opt.Parcel > maxParcel, "ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
-	bad(opt.Concurrency < 0 || opt.Concurrency > maxItemsAtOnce, "ProcessorOptions.Concurrency is %d: use up to %d", opt.Concurrency, maxItemsAtOnce)
+	bad(opt.Concurrency < 0 || opt.Concurrency > program.MostAtOnce, "ProcessorOptions.Concurrency is %d: use up to %d", opt.Concurrency, program.MostAtOnce)
 	bad(opt.MaxAttempts < 0 || opt.MaxAttempts > maxAttempts, "ProcessorOptions.MaxAttempts is %d: use up to %d", opt.MaxAttempts, maxAttempts)
 	bad(opt.Timeout < 0 || opt.Timeout > maxItemTime, "ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
 	if err := carries(item); err != nil && isObject {
@@ -165,16 +163,7 @@ func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options
 	}
 	reader, writer := io.Pipe()
 	defer reader.Close() // ends the goroutine after an error
-	go func() {
-		err := attempt.ErrGoexit
-		defer func() { // a panic of Validate or of the sequence must not end the process
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-			writer.CloseWithError(err)
-		}()
-		err = p.write(writer, items)
-	}()
+	go attempt.Run(func() error { return p.write(writer, items) }, func(err error) { writer.CloseWithError(err) })
 	batch, err := running.SubmitBatch(ctx, p.name, opt.Name, opt.Key, reader)
 	if err != nil {
 		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, err)

@@ -245,7 +245,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// control sends a request to the control of a store.
 // What a fault does late is done at that time: a message that is received then is
 // invisible from then on.
 func TestLateIsItsTime(t *testing.T) {
@@ -294,6 +293,7 @@ func TestFaultsInBatches(t *testing.T) {
 	}
 }
 
+// control sends a request to the control of a store.
 func control(t *testing.T, store *devstore.Store, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(store.ConnectionString(), "BlobEndpoint=http://")

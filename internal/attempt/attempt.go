@@ -238,25 +238,32 @@ func do(ctx context.Context, a Attempt, timeout time.Duration, safe func(Work) W
 func apart(work Work) Work {
 	return func(ctx context.Context) error {
 		ended := make(chan error, 1)
-		go func() {
-			err := ErrGoexit
-			defer func() { ended <- err }()
-			err = guarded(work)(ctx)
-		}()
+		go Run(func() error { return work(ctx) }, func(err error) { ended <- err })
 		return <-ended
 	}
 }
 
+// Run runs f and calls ended with its error: a [*PanicError] if it panics, and
+// [ErrGoexit] if it ends its goroutine. A goroutine that runs code of the
+// program's author begins with it.
+func Run(f func() error, ended func(error)) {
+	err := ErrGoexit
+	defer func() { ended(err) }()
+	err = caught(f)
+}
+
 // guarded returns work whose panics are errors.
 func guarded(work Work) Work {
-	return func(ctx context.Context) (err error) {
-		defer func() {
-			if r := recover(); r != nil {
-				err = &PanicError{r, debug.Stack()}
-			}
-		}()
-		return work(ctx)
-	}
+	return func(ctx context.Context) error { return caught(func() error { return work(ctx) }) }
+}
+
+func caught(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{r, debug.Stack()}
+		}
+	}()
+	return f()
 }
 
 // judged returns work whose errors after a stop or a lost lease are put back: a

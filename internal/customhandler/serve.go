@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"kennel/internal/loopback"
@@ -33,12 +34,11 @@ func Listen(port int) (net.Listener, error) {
 // Envelopes have other marks, see isEnvelope.
 type ownPort struct {
 	app *App
-	own string // the port
+	own string // ":" and the port
 }
 
 func (p ownPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, port, _ := net.SplitHostPort(r.Host)
-	rebound := port == p.own && !loopback.IsHost(r.Host)
+	rebound := strings.HasSuffix(r.Host, p.own) && !loopback.IsHost(r.Host)
 	forwarded := len(r.Header[headerInvocationID]) > 0
 	if rebound || !forwarded && loopback.FromForeignSite(r) {
 		SetStanding(w.Header())
@@ -55,9 +55,9 @@ func (p ownPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // other than 0, because the host does not restart a process that exits with 0.
 // (It restarts after status 200 without counting a crash.)
 func (a *App) Serve(ctx context.Context, l net.Listener) error {
-	_, own, _ := net.SplitHostPort(l.Addr().String())
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server := &http.Server{
-		Handler:     ownPort{a, own},
+		Handler:     ownPort{a, ":" + port},
 		ErrorLog:    slog.NewLogLogger(a.opt.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 

@@ -107,8 +107,8 @@ func (d *Declared) checkQueues(bad func(string, ...any)) {
 		case q.Handled == 1 && q.Work == nil:
 			bad("queue %q: its handler is nil", q.Name)
 		}
-		if q.Concurrency < 0 || q.Concurrency > mostAtOnce {
-			bad("queue %q: HandleOptions.Concurrency is %d: use up to %d", q.Name, q.Concurrency, mostAtOnce)
+		if q.Concurrency < 0 || q.Concurrency > MostAtOnce {
+			bad("queue %q: HandleOptions.Concurrency is %d: use up to %d", q.Name, q.Concurrency, MostAtOnce)
 		}
 		for _, wrong := range attemptMistakes("HandleOptions", q.MaxAttempts, q.Timeout) {
 			bad("queue %q: %s", q.Name, wrong)
@@ -118,7 +118,7 @@ func (d *Declared) checkQueues(bad func(string, ...any)) {
 
 // Beyond these, an option is a slip of the pen.
 const (
-	mostAtOnce   = 10_000
+	MostAtOnce   = 10_000 // messages or items
 	mostAttempts = 10_000
 	longest      = 7 * 24 * time.Hour
 )

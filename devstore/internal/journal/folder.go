@@ -51,17 +51,15 @@ func (j *Journal) begin(number uint64, snapshot func(emit func(kind byte, record
 // start would take it for the newest, without what goes into the present one
 // from now on: if it may still have its name, this journal ends.
 func (j *Journal) undo(name string, err error) error {
+	var left error
 	for _, name := range []string{name, name + unfinished} { // a rename that failed may have happened
-		if left := os.Remove(name); left != nil && !errors.Is(left, fs.ErrNotExist) {
-			j.err = errors.Join(err, left)
+		if e := os.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			left = errors.Join(left, e)
 		}
 	}
-	if left := j.syncFolder(); left != nil {
-		j.err = errors.Join(err, left)
-	}
-	if j.err == nil {
+	if left = errors.Join(left, j.syncFolder()); left == nil {
 		return err
 	}
-	j.err = fmt.Errorf("begin a new log of the storage in %s: %w; start again", j.folder, j.err)
+	j.err = fmt.Errorf("begin a new log of the storage in %s: %w; start again", j.folder, errors.Join(err, left))
 	return j.err
 }

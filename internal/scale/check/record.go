@@ -173,11 +173,11 @@ func (c *Check) record(reading scale.Reading, advice scale.Advice, f Facts, outc
 	r := Record{At: reading.At.UTC(), Running: reading.Instances, Samples: []Sample{}, Outcome: outcome,
 		Advice: []Advice{{Target: target, Instances: &advice.Instances, Reason: advice.Reason}}}
 	for i, q := range advice.Queues {
-		reason := q.Reason
-		if hosted(q.Queue, f.Reports) {
-			reason = strings.TrimSuffix(reason, ".") + "; under the Functions host, host.json decides."
-		}
 		if !f.Depths[q.Queue].Own { // nobody would follow it
+			reason := q.Reason
+			if hosted(q.Queue, f.Reports) {
+				reason = strings.TrimSuffix(reason, ".") + "; under the Functions host, host.json decides."
+			}
 			r.Advice = append(r.Advice, Advice{Target: target, Queue: q.Queue, Hands: &q.Hands, Reason: reason})
 		}
 		s := reading.Samples[i]
