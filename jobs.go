@@ -31,10 +31,7 @@ func (a *App) Numbers(name string, options *NumbersOptions) *Numbers {
 
 // use records the use of a built-in part.
 func (a *App) use(p program.Part, what string) {
-	if a.ended {
-		a.mistake("%s declared after the program began", what)
-		return
-	}
+	a.declaring("%s declared", what)
 	a.declared.Use(p)
 }
 

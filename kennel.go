@@ -100,9 +100,23 @@ func open(name string, p Program, o *inside.Opening) error {
 	return nil
 }
 
-// mistake records an error of a declaration.
+// mistake records an error of a declaration. It panics when nobody reads them any
+// more.
 func (a *App) mistake(format string, values ...any) {
-	a.declared.Mistakes = append(a.declared.Mistakes, fmt.Errorf(format, values...))
+	err := fmt.Errorf(format, values...)
+	if a.ended {
+		panic(err)
+	}
+	a.declared.Mistakes = append(a.declared.Mistakes, err)
+}
+
+// declaring panics once the program runs: a declaration would have no effect, and
+// nobody reads its mistakes any more. In OnStart that is a failed start, and in a
+// handler a failed attempt.
+func (a *App) declaring(what string, values ...any) {
+	if a.ended {
+		panic(fmt.Errorf("%w after the declarations have ended: do it in the function that Main gets", fmt.Errorf(what, values...)))
+	}
 }
 
 // OnStart has start called before the first attempt or request, and never for
@@ -110,6 +124,7 @@ func (a *App) mistake(format string, values ...any) {
 // begins, so it may start loops. The stops, which may be nil, are called in
 // reverse order after the last attempt. An error ends the process.
 func (a *App) OnStart(start func(ctx context.Context) (stop func(ctx context.Context) error, err error)) {
+	a.declaring("OnStart is called")
 	if start == nil {
 		a.mistake("OnStart: the function is nil")
 		return
@@ -124,6 +139,7 @@ type Work func(ctx context.Context) error
 // the calls: the first one is the outermost. A panic of the attempt reaches it as
 // a [*PanicError]; [OutcomeOf] tells its outcomes apart.
 func (a *App) UseWork(wrap func(next Work) Work) {
+	a.declaring("UseWork is called")
 	if wrap == nil {
 		a.mistake("UseWork: the function is nil")
 		return
@@ -134,6 +150,7 @@ func (a *App) UseWork(wrap func(next Work) Work) {
 // UseHTTP wraps every route of the program, in the order of the calls. The
 // built-in routes are not wrapped.
 func (a *App) UseHTTP(wrap func(http.Handler) http.Handler) {
+	a.declaring("UseHTTP is called")
 	if wrap == nil {
 		a.mistake("UseHTTP: the function is nil")
 		return
@@ -143,4 +160,7 @@ func (a *App) UseHTTP(wrap func(http.Handler) http.Handler) {
 
 // EnableAll uses all built-in parts, with the processors "billing" and "webhook",
 // as the Kennel app does.
-func (a *App) EnableAll() { a.declared.UseAll() }
+func (a *App) EnableAll() {
+	a.declaring("EnableAll is called")
+	a.declared.UseAll()
+}

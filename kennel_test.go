@@ -125,11 +125,24 @@ func TestMistakes(t *testing.T) {
 		t.Logf("it reports:\n%s", &stderr)
 	}
 
-	before := len(later.declared.Mistakes)
-	later.Timer("late", "* * * * *", nil, nil)
-	if len(later.declared.Mistakes) != before+1 || slices.ContainsFunc(later.declared.Timers, func(t *program.Timer) bool { return t.Name == "late" }) {
-		t.Error("a timer that is declared after the start is not refused")
+	for name, declare := range map[string]func(){
+		"a queue": func() { NewQueue[email](later, "late", nil) }, "a handler": func() { (&Queue[email]{app: later, declared: &program.Queue{}}).Handle(nothing, nil) },
+		"a timer": func() { later.Timer("late", "* * * * *", nil, nil) }, "a setting": func() { later.Setting("LATE", nil) },
+		"a route": func() { later.HandleFunc("GET /late", nil, nil) }, "a gate": func() { later.Gate("late", nil) },
+		"OnStart": func() { later.OnStart(nil) }, "UseWork": func() { later.UseWork(nil) }, "UseHTTP": func() { later.UseHTTP(nil) },
+		"EnableAll":   func() { later.EnableAll() },
+		"a processor": func() { NewProcessor[email, int](later, "late", nil, nil) }, "OnEnd": func() { (&Processor[email, int]{app: later}).OnEnd(nil) },
+	} {
+		if p := panicOf(declare); !strings.Contains(fmt.Sprint(p), "the declarations have ended: do it in the function that Main gets") {
+			t.Errorf("%s after the declarations: %v", name, p)
+		}
 	}
+}
+
+func panicOf(f func()) (p any) {
+	defer func() { p = recover() }()
+	f()
+	return nil
 }
 
 // shop is a program with one of each.

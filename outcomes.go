@@ -23,8 +23,8 @@ func Reject(err error) error { return attempt.Reject(err) }
 // day for an item of a batch. err may be nil.
 func RetryAfter(wait time.Duration, err error) error { return attempt.RetryAfter(wait, err) }
 
-// Snooze returns an error that is no attempt: the next one follows after wait, up
-// to 7 days for a message, and up to a day for an item of a batch.
+// Snooze returns an error that is no attempt: the next one follows after wait,
+// from a second up to 7 days for a message, and up to a day for an item of a batch.
 func Snooze(wait time.Duration) error { return attempt.Snooze(wait) }
 
 // The causes of the end of an attempt's context; see [context.Cause]. After a

@@ -86,10 +86,7 @@ func NewProcessor[T, R any](a *App, name string, process func(context.Context, T
 		}
 		return json.Marshal(result)
 	}
-	if a.ended {
-		a.mistake("processor %q is declared after the program began", name)
-		return p
-	}
+	a.declaring("processor %q is declared", name)
 	a.declared.Processors = append(a.declared.Processors, declared)
 	a.declared.Use(program.Batches)
 	return p
@@ -133,10 +130,7 @@ func processorMistakes[T, R any](isNil, isRaw bool, opt ProcessorOptions[T]) (al
 // failure. Calls for one batch can overlap: the ID of the batch is the key for
 // what must happen once.
 func (p *Processor[T, R]) OnEnd(ended func(ctx context.Context, b Batch) error) {
-	if p.app.ended {
-		p.app.mistake("processor %q: OnEnd is called after the program began", p.name)
-		return
-	}
+	p.app.declaring("processor %q: OnEnd is called", p.name)
 	if ended != nil {
 		p.declared.OnEnd = func(ctx context.Context, b program.Batch) error { return ended(ctx, Batch(b)) }
 	}
@@ -151,7 +145,8 @@ type BatchOptions struct {
 
 // Submit submits a batch, and returns when all its items are stored. An item
 // whose JSON has no "id", in any case, gets its place as one, from 1. If an item is not valid,
-// nothing is stored.
+// nothing is stored. items runs in another goroutine, which can outlive Submit
+// after an error.
 func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options *BatchOptions) (Batch, error) {
 	var opt BatchOptions
 	if options != nil {
@@ -162,7 +157,8 @@ func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options
 		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, ErrNotRunning)
 	}
 	reader, writer := io.Pipe()
-	defer reader.Close() // ends the goroutine after an error
+	defer reader.Close()                                                                 // ends the goroutine after an error
+	defer context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })() // items can wait for something
 	go attempt.Run(func() error { return p.write(writer, items) }, func(err error) { writer.CloseWithError(err) })
 	batch, err := running.SubmitBatch(ctx, p.name, opt.Name, opt.Key, reader)
 	if err != nil {

@@ -46,10 +46,7 @@ func NewQueue[T any](a *App, name string, options *QueueOptions[T]) *Queue[T] {
 		Check: q.codec.check, Raw: q.codec.raw(), Mistake: carries(reflect.TypeFor[T]()),
 		Concurrency: program.Concurrency, MaxAttempts: program.MaxAttempts, Timeout: program.Timeout,
 	}
-	if a.ended {
-		a.mistake("queue %q is declared after the program began", name)
-		return q
-	}
+	a.declaring("queue %q is declared", name)
 	a.declared.Queues = append(a.declared.Queues, q.declared)
 	return q
 }
@@ -81,10 +78,7 @@ type Dead struct {
 // Handle declares the handler of the queue. Its context ends after the timeout,
 // after a lost lease, and some time after the process began to stop.
 func (q *Queue[T]) Handle(handle func(context.Context, T) error, options *HandleOptions[T]) {
-	if q.app.ended {
-		q.app.mistake("queue %q: Handle is called after the program began", q.declared.Name)
-		return
-	}
+	q.app.declaring("queue %q: Handle is called", q.declared.Name)
 	d := q.declared
 	d.Handled++
 	if handle == nil {

@@ -48,10 +48,7 @@ func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions
 	if options != nil {
 		opt = *options
 	}
-	if a.ended {
-		a.mistake("route %q is declared after the program began", pattern)
-		return
-	}
+	a.declaring("route %q is declared", pattern)
 	a.declared.Routes = append(a.declared.Routes, &program.Route{Pattern: pattern, Level: program.Level(opt.Level), Handler: handler})
 }
 

@@ -30,10 +30,7 @@ func (a *App) Setting(name string, options *SettingOptions) *Setting {
 		opt = *options
 	}
 	s := &Setting{a, &program.Setting{Name: name, Default: opt.Default, Description: opt.Description, Secret: opt.Secret, Optional: opt.Optional, Check: opt.Check}}
-	if a.ended {
-		a.mistake("setting %q is declared after the program began", name)
-		return s
-	}
+	a.declaring("setting %q is declared", name)
 	a.declared.Settings = append(a.declared.Settings, s.declared)
 	return s
 }

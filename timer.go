@@ -42,10 +42,7 @@ func (a *App) Timer(name, schedule string, work Work, options *TimerOptions) {
 	if options != nil {
 		opt = *options
 	}
-	if a.ended {
-		a.mistake("timer %q is declared after the program began", name)
-		return
-	}
+	a.declaring("timer %q is declared", name)
 	a.declared.Timers = append(a.declared.Timers, &program.Timer{
 		Name: name, Schedule: schedule, Zone: or(opt.Zone, "UTC"), CatchUp: opt.CatchUp, Work: attempt.Work(work),
 		Timeout: or(opt.Timeout, program.Timeout), MaxAttempts: or(opt.MaxAttempts, program.TimerAttempts), Retry: opt.Retry,

@@ -268,7 +268,7 @@ func (k *Kit) deliverAll() {
 			return
 		}
 	}
-	k.t.Fatalf("messages were delivered %d times without time between them: does a handler put its own off for no time?", maxRounds)
+	k.t.Fatalf("messages were delivered %d times without time between them: does a handler send a message for each one?", maxRounds)
 }
 
 // left returns how many messages there are.

@@ -380,7 +380,7 @@ func TestFailNow(t *testing.T) {
 	}
 }
 
-// TestSettleEnds: a message that is put off for no time, again and again, ends the
+// TestSettleEnds: a handler that sends itself a message, again and again, ends the
 // test and not its patience.
 func TestSettleEnds(t *testing.T) {
 	storetest.OnlyInProve(t)
@@ -392,7 +392,10 @@ func TestSettleEnds(t *testing.T) {
 		kenneltest.Run(f, func(*kenneltest.Kit) kennel.Program {
 			return func(a *kennel.App) error {
 				q = kennel.NewQueue[order](a, "orders", nil)
-				q.Handle(func(context.Context, order) error { return kennel.Snooze(0) }, nil)
+				q.Handle(func(ctx context.Context, o order) error {
+					_, err := q.Send(ctx, o, nil)
+					return err
+				}, nil)
 				return nil
 			}
 		}, func(k *kenneltest.Kit) {
@@ -591,6 +594,30 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("mails %v, dead letters %+v", mails, letters)
 		}
 	}, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello", "KENNEL_PREFIX": "test2"}})
+}
+
+// TestSubmitEnds: the end of its context ends Submit while its sequence waits.
+func TestSubmitEnds(t *testing.T) {
+	var p *kennel.Processor[thumbnail, string]
+	build := func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			p = kennel.NewProcessor(a, "thumbnails", func(context.Context, thumbnail) (string, error) { return "", nil }, nil)
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		defer close(release)
+		_, err := p.Submit(ctx, func(yield func(thumbnail) bool) {
+			yield(thumbnail{ID: "a"})
+			cancel()
+			<-release
+		}, nil)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	}, nil)
 }
 
 // TestPanicsOfSenders: a panic of Validate, or of the sequence, while many messages

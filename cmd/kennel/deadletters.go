@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kennel/client"
+	"kennel/internal/names"
 )
 
 // letterOptions are the flags of "kennel deadletters".
@@ -39,7 +43,11 @@ letters at the front of this queue, at most 32: storage shows no more.`,
 			if len(args) == 0 || args[0] == "" {
 				return listLetterQueues(cmd.Context(), con, app, o)
 			}
-			return listLetters(cmd.Context(), con, app, poisonQueue(args[0]), o)
+			queue, err := app.poisonQueue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return listLetters(cmd.Context(), con, app, queue, o)
 		},
 	}
 
@@ -60,7 +68,11 @@ letters at the front of this queue, at most 32: storage shows no more.`,
 			if err != nil {
 				return err
 			}
-			return showLetter(cmd.Context(), con, app, poisonQueue(args[0]), args[1], o)
+			queue, err := app.poisonQueue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return showLetter(cmd.Context(), con, app, queue, args[1], o)
 		},
 	}
 
@@ -117,11 +129,24 @@ func (o *letterOptions) addSelectionTo(flags *pflag.FlagSet, verb string) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing, and print how many are selected")
 }
 
-// poisonQueue returns the name of a queue of dead letters. name is that, or the
-// queue of its messages.
-func poisonQueue(name string) string {
-	const suffix = "-poison"
-	return strings.TrimSuffix(name, suffix) + suffix
+// poisonQueue returns the name of a queue of dead letters. name is that, the
+// queue of its messages, or a queue of the program, which may share that of its
+// messages with others.
+func (a *app) poisonQueue(ctx context.Context, name string) (string, error) {
+	switch {
+	case strings.HasSuffix(name, names.PoisonSuffix):
+		return name, nil
+	case strings.HasPrefix(name, names.PartitionPrefix), name == names.CleanupQueue: // built-in ones share nothing
+		return name + names.PoisonSuffix, nil
+	}
+	q, err := a.Queue(ctx, name)
+	if answer, ok := errors.AsType[*client.Error](err); ok && answer.Status == http.StatusNotFound {
+		return name + names.PoisonSuffix, nil // no queue of the program; it may have had that name
+	}
+	if err != nil {
+		return "", a.failed(err)
+	}
+	return cmp.Or(q.StorageQueue, name) + names.PoisonSuffix, nil
 }
 
 func listLetterQueues(ctx context.Context, con *console, app *app, o letterOptions) error {

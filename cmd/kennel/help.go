@@ -115,12 +115,12 @@ func helpPage(cmd *cobra.Command, heading func(title string) string) string {
 // listCommands lists the commands of a group below cmd.
 func listCommands(cmd *cobra.Command, group string) string {
 	width := 0
-	for _, name := range names(cmd) {
+	for _, name := range commandNames(cmd) {
 		width = max(width, len(name))
 	}
 	var list strings.Builder
 	for _, c := range cmd.Commands() {
-		if c.GroupID == group && slices.Contains(names(cmd), c.Name()) {
+		if c.GroupID == group && slices.Contains(commandNames(cmd), c.Name()) {
 			fmt.Fprintf(&list, "  %-*s  %s\n", width, c.Name(), c.Short)
 		}
 	}

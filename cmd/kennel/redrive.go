@@ -73,7 +73,10 @@ func (con *console) moveRun(o *letterOptions, move letterMove) func(*cobra.Comma
 		if err != nil {
 			return err
 		}
-		queue := poisonQueue(args[0])
+		queue, err := app.poisonQueue(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
 		app.lookup = fmt.Sprintf("kennel deadletters list %s", printable(queue))
 		if s.DryRun {
 			return con.rehearse(cmd.Context(), app, move, queue, s, o.asJSON)

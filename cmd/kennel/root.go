@@ -86,7 +86,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = knownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usagef("no %s command given; use %s; see `%s`", cmd.Name(), or(names(cmd)), helpOf(cmd))
+		return usagef("no %s command given; use %s; see `%s`", cmd.Name(), or(commandNames(cmd)), helpOf(cmd))
 	}
 	cmd.DisableFlagsInUseLine = true
 	cmd.AddCommand(commands...)
@@ -112,8 +112,8 @@ func helpOf(cmd *cobra.Command) string {
 	return strings.TrimSpace("kennel help" + strings.TrimPrefix(cmd.CommandPath(), "kennel"))
 }
 
-// names returns the names of the commands below cmd, without hidden ones.
-func names(cmd *cobra.Command) (list []string) {
+// commandNames returns the names of the commands below cmd, without hidden ones.
+func commandNames(cmd *cobra.Command) (list []string) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden {
 			list = append(list, c.Name())
@@ -165,9 +165,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 func unknownCommand(parent *cobra.Command, word string) error {
 	kind, hint := "command", "`kennel help` lists the commands"
 	if parent.HasParent() {
-		kind, hint = parent.Name()+" command", "use "+or(names(parent))
+		kind, hint = parent.Name()+" command", "use "+or(commandNames(parent))
 	}
-	near := nearest(word, names(parent))
+	near := nearest(word, commandNames(parent))
 	if usual := usualWords[word]; usual != "" && !parent.HasParent() {
 		hint, near = usual, ""
 	}

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,9 +146,9 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	killing.Wait()
 	ts.Check(s.wrong)
 	if d := s.deletion(context.Background()); d == nil || d.State != client.Done {
-		waiting, err := s.queues.Peek(context.Background(), cleanupQueue, 1)
-		ts.Fatalf("the deletion is not done after %v: %+v; the queue holds %+v (%v); %d kills, %d during work; the handler wrote\n%s",
-			patience, d, waiting, err, s.kills, s.hits, s.victim.log.String())
+		count, err := s.queues.Count(context.Background(), cleanupQueue)
+		ts.Fatalf("the deletion is not done after %v: %+v; the queue holds %d messages (%v), the last deliveries were\n%s\n%d kills, %d during work; the handler wrote\n%s",
+			patience, d, count, err, strings.Join(s.deliveries, "\n"), s.kills, s.hits, s.victim.log.String())
 	}
 	ts.Logf("deleted %d blogs over %d kills, %d of them during work", blogs, s.kills, s.hits)
 	if s.hits == 0 {
@@ -163,12 +165,19 @@ type storm struct {
 	mu   sync.Mutex
 	lost context.CancelFunc // ends the request that the victim has; nil if it has none; guarded by mu
 
+	deliveries []string // the last ones, and how they ended
+
 	kills, hits int   // written only by kill, read after it has ended
 	wrong       error // likewise
 }
 
 // cleanupQueue has the messages of deletions.
 const cleanupQueue = "delete-channel-and-blogs"
+
+// redelivery is when a message comes again whose delivery was lost: the machine may
+// stand still for longer than a request may take. No other receives it, so a
+// delivery may take longer than that.
+const redelivery = 15 * time.Second
 
 // work sends a request to the victim. It ends when the victim is killed.
 func (s *storm) work(ctx context.Context, send func(context.Context) error) error {
@@ -230,32 +239,46 @@ func (s *storm) deletion(ctx context.Context) *client.Deletion {
 	return &d
 }
 
-// deliver delivers a message to the victim, as the host does.
+// deliver delivers a message to the victim, as the host does. A request that
+// storage does not answer in time is made again with the next delivery.
 func (s *storm) deliver(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	messages, err := s.queues.Receive(limited, cleanupQueue, 1, 10*time.Minute)
-	if err != nil {
-		return err
-	}
-	if len(messages) == 0 {
+	messages, err := s.queues.Receive(limited, cleanupQueue, 1, redelivery)
+	if err != nil || len(messages) == 0 {
 		pause(ctx, 100*time.Millisecond) // between two polls, as the host does
-		return nil
+		return s.keep("a receive", err)
 	}
 	m := messages[0]
 	text, err := base64.StdEncoding.DecodeString(m.Body)
 	if err != nil {
 		return err
 	}
-	err = s.work(limited, func(ctx context.Context) error {
+	failure := s.work(limited, func(ctx context.Context) error {
 		_, err := customhandler.NewClient(s.victim.url()).Invoke(ctx, "ChannelCleanup", customhandler.Trigger{Function: "ChannelCleanup", Binding: "message"}.Queue(
 			customhandler.QueueMessage{Text: string(text), ID: m.ID, PopReceipt: m.Receipt, DequeueCount: m.DequeueCount,
 				Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible}))
 		return err
 	})
-	if err == nil {
-		return s.queues.Delete(limited, cleanupQueue, m)
+	if failure == nil {
+		err = s.queues.Delete(limited, cleanupQueue, m)
+	} else {
+		_, err = s.queues.Update(limited, cleanupQueue, m, 0)
 	}
-	_, err = s.queues.Update(limited, cleanupQueue, m, 0)
+	return s.keep(fmt.Sprintf("delivery %d of message %s ended with %v", m.DequeueCount, m.ID, failure), err)
+}
+
+// keep keeps what is known of a delivery for the message of a failed test. It
+// returns the error of storage, unless storage was late.
+func (s *storm) keep(what string, err error) error {
+	if err != nil {
+		what += fmt.Sprintf(", and storage: %v", err)
+	}
+	if err != nil || strings.HasPrefix(what, "delivery") {
+		s.deliveries = append(s.deliveries[max(0, len(s.deliveries)-9):], what)
+	}
+	if errors.Is(err, azure.ErrTimeout) {
+		return nil
+	}
 	return err
 }

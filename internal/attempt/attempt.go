@@ -162,8 +162,12 @@ func RetryAfter(wait time.Duration, err error) error {
 	return &decided{RetriedLater, max(wait, 0), err}
 }
 
+// minSnooze keeps a message that is not counted from being tried in a loop
+// without a pause.
+const minSnooze = time.Second
+
 // Snooze returns an error that is no attempt; the next one follows after wait.
-func Snooze(wait time.Duration) error { return &decided{Snoozed, max(wait, 0), nil} }
+func Snooze(wait time.Duration) error { return &decided{Snoozed, max(wait, minSnooze), nil} }
 
 // OutcomeOf returns what becomes of an attempt that returned err.
 func OutcomeOf(err error) Outcome {

@@ -33,6 +33,7 @@ func TestOutcomes(t *testing.T) {
 		{"retry after", nil, func(context.Context) error { return RetryAfter(time.Minute, failure) }, RetriedLater, time.Minute},
 		{"retry after less than nothing", nil, func(context.Context) error { return RetryAfter(-time.Minute, nil) }, RetriedLater, 0},
 		{"snooze", nil, func(context.Context) error { return Snooze(time.Hour) }, Snoozed, time.Hour},
+		{"snooze for no time", nil, func(context.Context) error { return Snooze(-time.Hour) }, Snoozed, time.Second},
 		{"done after a stop", ErrStopping, func(context.Context) error { return nil }, Done, 0},
 		{"the context's error after a stop", ErrStopping, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, PutBack, 0},
 		{"another error after a stop", ErrStopping, func(context.Context) error { return failure }, PutBack, 0},

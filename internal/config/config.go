@@ -141,9 +141,9 @@ type Config struct {
 	Warnings []Warning
 }
 
-// keyOfCommands is the function key that the command line sends. It is not a
-// setting of the app, but is often set in the same shell.
-const keyOfCommands = "KENNEL_KEY"
+// ofCommands are the address and the function key that the command line uses. They
+// are no settings of the app, but are often set in the same shell.
+var ofCommands = []string{"KENNEL_URL", "KENNEL_KEY"}
 
 // The bounds of the settings.
 const (
@@ -202,7 +202,9 @@ func Load(env map[string]string) (Config, error) {
 	c.Storage.Prefix = r.prefix("KENNEL_PREFIX")
 	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
 	c.check(r)
-	r.get(keyOfCommands)
+	for _, name := range ofCommands {
+		r.get(name)
+	}
 	r.unknown("KENNEL_")
 	c.Disabled = r.disabled()
 	c.Platform = r.platform()

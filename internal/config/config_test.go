@@ -116,7 +116,7 @@ func TestLoad(t *testing.T) {
 		{"plain bytes", map[string]string{"KENNEL_BATCH_MAX_BYTES": "100000"}, func(c *Config) { c.BatchMaxBytes = 100_000 }},
 		{"bytes with a blank", map[string]string{"KENNEL_BATCH_MAX_BYTES": "64 KiB"}, func(c *Config) { c.BatchMaxBytes = 64 << 10 }},
 		{"settings of other programs", map[string]string{
-			"PATH": "/bin", "FUNCTIONS_WORKER_RUNTIME": "custom", "KENNELS": "2", "AZURE_CLIENT_ID": "1f0c", "KENNEL_KEY": "secret", "WEBSITE_AUTH_ENABLED": "False",
+			"PATH": "/bin", "FUNCTIONS_WORKER_RUNTIME": "custom", "KENNELS": "2", "AZURE_CLIENT_ID": "1f0c", "KENNEL_KEY": "secret", "KENNEL_URL": "https://orders.example.org", "WEBSITE_AUTH_ENABLED": "False",
 		}, func(*Config) {}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"kennel/ids"
 	"kennel/internal/api"
@@ -157,7 +158,7 @@ func (l *life) begin(ctx context.Context) error {
 		}
 	}
 	for _, start := range l.starts {
-		stop, err := start(ctx)
+		stop, err := called(ctx, start)
 		if err != nil {
 			return fmt.Errorf("start the program: %w", err)
 		}
@@ -172,6 +173,36 @@ func (l *life) begin(ctx context.Context) error {
 		return l.owner.follow(ctx)
 	}
 	return nil
+}
+
+// hungStart is how long a stop waits for a function of OnStart.
+const hungStart = 5 * time.Second
+
+// called calls a function of OnStart. It does not wait for one that ignores the
+// end of its context: the process is to stop.
+func called(ctx context.Context, start func(context.Context) (func(context.Context) error, error)) (stop func(context.Context) error, err error) {
+	var begun func(context.Context) error
+	ended := make(chan error, 1)
+	go attempt.Run(func() (err error) {
+		begun, err = start(ctx)
+		return err
+	}, func(err error) { ended <- err })
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(hungStart):
+			return nil, fmt.Errorf("a function of OnStart has not returned %v after the end of its context: %w", hungStart, context.Cause(ctx))
+		}
+	}
+	if p, ok := errors.AsType[*attempt.PanicError](err); ok {
+		err = fmt.Errorf("%w\n%s", err, p.Stack)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return begun, nil
 }
 
 // Close stops what was started, in reverse order.

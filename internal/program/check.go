@@ -60,7 +60,7 @@ func checkName(name string) error {
 	case !nameForm.MatchString(name):
 		return errors.New("use lower-case letters, digits and single hyphens, first a letter")
 	case len(name) < 3 || len(name) > maxName:
-		return fmt.Errorf("it has %d characters: use 3 to %d", len(name), maxName)
+		return fmt.Errorf("its length is %d: use 3 to %d characters", len(name), maxName)
 	}
 	return nil
 }
