@@ -184,7 +184,7 @@ func TestAccess(t *testing.T) {
 					change = 1
 				}
 				writes := rt.Pattern == api.DoctorPattern
-				rarely := j%5 != i && !writes
+				rarely := j%storetest.Scale(20, 5) != i && !writes
 				for _, c := range callers() {
 					if rarely && (c.rare || i < 2 && !slices.Contains(always, c.name)) {
 						continue

@@ -63,6 +63,7 @@ func (o *outage) fault(memory.Call) memory.Fault {
 // 64 goroutines draw 10,000 numbers per second in make prove, and 5,000
 // otherwise.
 func TestSteadyDemandNeverWaits(t *testing.T) {
+	storetest.OnlyInProve(t)
 	const goroutines, burst = 64, 10
 	perSecond := storetest.Scale(5_000, 10_000)
 	every := time.Second * goroutines * burst / time.Duration(perSecond)

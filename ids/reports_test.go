@@ -9,12 +9,14 @@ import (
 
 	"kennel/ids"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 )
 
 // With more processes on a sequence than its history has writers, and a range
 // a second, a process reads the reports once in ten seconds, and once a second
 // while that fails. Each range is reserved after sixteen others.
 func TestReportsAreBounded(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for name, tt := range map[string]struct {
 		err   error
 		reads int64 // in a hundred seconds

@@ -67,6 +67,7 @@ func TestSets(t *testing.T) {
 // Made-up names lock out no sequence: the one that was not used for longest is
 // given up, and its numbers go back to the store.
 func TestMadeUpNames(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(nil)
 		set := newSet(t, store, nil)

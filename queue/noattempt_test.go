@@ -40,7 +40,7 @@ func TestStorageFails(t *testing.T) {
 	for name, fault := range map[string]memory.Fault{
 		"handler alone": {}, "refused": {Err: memory.ErrBusy, Lost: true}, "unanswered": {Lost: true}, "unconfirmed": {Err: memory.ErrBusy},
 	} {
-		for _, every := range []time.Duration{9 * time.Minute, 2 * time.Hour} { // how often the process is replaced
+		for _, every := range []time.Duration{9 * time.Minute, 2 * time.Hour}[:storetest.Scale(1, 2)] { // how often the process is replaced
 			synctest.Test(t, func(t *testing.T) {
 				var fails atomic.Bool
 				queues := newQueues(t, func(c memory.Call) memory.Fault {

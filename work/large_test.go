@@ -24,6 +24,7 @@ func (sized) ParcelItems() int { return LargeParcel }
 // TestLargeParcels checks which batches have large parcels: those of a processor
 // that allows it, after LargeFrom items, unless a process cannot read them.
 func TestLargeParcels(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -107,6 +108,7 @@ func (r *adverseReport) CSV() ([]byte, error) { return r.JSON() }
 // TestRowsFit processes large parcels whose results are as long as they can be.
 // Each row must fit, each item is processed, and none that is done again.
 func TestRowsFit(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	for _, kind := range []string{"done", "rejected", "failed", "mixed"} {
 		for _, parallel := range []int{100, 1}[:storetest.Scale(1, 2)] {

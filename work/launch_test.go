@@ -54,7 +54,7 @@ func (q *slowQueues) start(s *site) *instance {
 func TestSlowLaunch(t *testing.T) {
 	t.Parallel()
 	const share = 130 * time.Second // less than a sweep of 270 s has for the batch
-	parcels := storetest.Scale(500, 5_000)
+	parcels := storetest.Scale(250, 5_000)
 	for _, killed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, nil, 0)

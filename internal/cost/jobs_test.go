@@ -23,6 +23,7 @@ import (
 // TestNumbers compares the model of order numbers with the requests of a
 // generator, and of two that draw in turns.
 func TestNumbers(t *testing.T) {
+	storetest.OnlyInProve(t)
 	var worst float64
 	for _, tt := range []struct {
 		name       string

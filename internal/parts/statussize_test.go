@@ -29,6 +29,7 @@ func reportNone(answer *observe.Status) {
 // states how much it leaves out. A sample has fewer of each, but more than a
 // status shows.
 func TestSizeOfStatus(t *testing.T) {
+	storetest.OnlyInProve(t)
 	const limit = 128 << 10
 	others, sequences := storetest.Scale(209, 499), storetest.Scale(1000, ids.MaxSequences)
 	synctest.Test(t, func(t *testing.T) {

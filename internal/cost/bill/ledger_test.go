@@ -296,6 +296,7 @@ func (f faulty) Query(ctx context.Context, q table.Query) (table.Page, error) {
 // TestDays: what a process counts on a day is in the row of that day, also if
 // the month ends. Its spans and hours end with the day.
 func TestDays(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		rows := newTable(t, nil)
 		p := start(t, rows, "vm-1")

@@ -13,6 +13,7 @@ import (
 // TestLargeReceives requests many large messages in one call, over TCP. None of
 // them may be lost.
 func TestLargeReceives(t *testing.T) {
+	storetest.OnlyInProve(t)
 	b, err := devbus.Listen(nil)
 	f := &fixture{T: t, b: b.Broker}
 	f.must(err, "listen")

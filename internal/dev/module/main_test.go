@@ -89,6 +89,7 @@ func same(t *testing.T, what string, want, got map[string][]byte) {
 // TestRename renames a copy of this repository, twice and back. Outside make
 // prove it is a part of the repository, with every kind of file.
 func TestRename(t *testing.T) {
+	storetest.OnlyInProve(t)
 	folders, atLeast := []string{"go.mod", "Makefile", "README.md", "Dockerfile", ".github", "docs", "client", "handler", "internal/app", "cmd/kennel/*.go"}, 100
 	if storetest.Proving() {
 		folders, atLeast = nil, 300

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kennel/internal/program"
+	"kennel/internal/storetest"
 )
 
 // describe returns the description of a program with these queues.
@@ -235,6 +236,7 @@ func TestUndeclaredSettings(t *testing.T) {
 
 // TestMistakes: the error of a program with mistakes has them alone.
 func TestMistakes(t *testing.T) {
+	t.Setenv("GOFLAGS", storetest.QuotedBuildFlags()) // so that the standard library is not compiled again
 	p := &Project{Root: writeTree(t, map[string]string{
 		"go.mod": "module shop\n\ngo 1.22\n", "main.go": "package main\n\nimport \"os\"\n\nfunc main() {\n\tos.Stderr.WriteString(\"shop: the program cannot run:\\ntimer \\\"X\\\": no\\n\")\n\tos.Exit(1)\n}\n",
 	})}
@@ -262,6 +264,7 @@ func buildProgram(t *testing.T, dir string) (file string) {
 // TestNamedPackages: the packages that were named are those of the next time, and
 // the first one is the handler.
 func TestNamedPackages(t *testing.T) {
+	t.Setenv("GOFLAGS", storetest.QuotedBuildFlags())
 	main := func(queue, handled string) string {
 		return "package main\n\nfunc main() { print() }\n\nfunc print() { println2(`{\"version\":1,\"program\":\"shop\",\"queues\":[{\"name\":\"" + queue + "\",\"handled\":" + handled + "}]}`) }\n"
 	}
