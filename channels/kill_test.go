@@ -72,7 +72,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 				if s.pages && n > 1_001 {
 					continue // tests nothing more than a smaller channel
 				}
-				storetest.KillAtEachRequest(t, storetest.Scale(1+n/100, 1), func(t *testing.T, kill *storetest.Killer) {
+				storetest.KillAtEachRequest(t, storetest.Scale(1+n/40, 1), func(t *testing.T, kill *storetest.Killer) {
 					if ks.run(t, s, full, incarnation, n, kill); t.Failed() {
 						t.Log(s.name)
 					}

@@ -19,7 +19,7 @@ import (
 // the growth.
 func TestMemory(t *testing.T) {
 	const limit = 64 << 20
-	blogs := storetest.Scale(10_000, 1_000_000)
+	blogs := storetest.Scale(5_000, 1_000_000)
 	w, incarnation := filled(t, 0)
 	message := w.deferDeletion(t)
 	debug.FreeOSMemory()

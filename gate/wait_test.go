@@ -188,7 +188,7 @@ func TestEndOfWaiting(t *testing.T) {
 // An instance is stopped at any moment. The bubble of each turnover fails if a
 // goroutine is left.
 func TestTurnovers(t *testing.T) {
-	turnovers := storetest.Scale(200, 1000)
+	turnovers := storetest.Scale(100, 1000)
 	for i := range turnovers {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.NewValues(&memory.Options{Fault: func(c memory.Call) memory.Fault {

@@ -18,6 +18,7 @@ import (
 	"kennel/internal/doctor"
 	"kennel/internal/edge"
 	"kennel/internal/principal"
+	"kennel/internal/storetest"
 )
 
 // needs is the role that a person needs for each route. A function key opens

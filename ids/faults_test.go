@@ -77,7 +77,7 @@ func loseReply(t *testing.T, fault func(memory.Call) memory.Fault) {
 // most two ranges.
 func TestRestarts(t *testing.T) {
 	store := memory.NewSequences(nil)
-	restarts := storetest.Scale(100, 1000)
+	restarts := storetest.Scale(50, 1000)
 	want := int64(1)
 	for range restarts {
 		g := newGenerator(t, store, nil)

@@ -201,7 +201,7 @@ func TestReportsAreReadOnce(t *testing.T) {
 // nothing until the raise.
 func TestRestores(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(12, 530), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(8, 530), func(run *storetest.Simulation) {
 		refused, wentOn := restore(run)
 		run.Count("refusals", refused)
 		run.Count("went on", wentOn)

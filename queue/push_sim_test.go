@@ -14,7 +14,7 @@ import (
 // long before the safety poll. While the gate is closed, no request begins.
 func TestPushLeavesNothing(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(1000, 10_000), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(500, 10_000), func(run *storetest.Simulation) {
 		r := queue.RunOrder(run.Seed)
 		if r.Requested > 0 {
 			run.Errorf("%d requests began at a closed gate", r.Requested)

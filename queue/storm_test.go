@@ -23,7 +23,7 @@ func TestStorm(t *testing.T) {
 		begin, end = time.Minute, 2 * time.Minute
 		lease      = 30 * time.Second
 	)
-	perSecond := storetest.Scale(20, 40)
+	perSecond := storetest.Scale(10, 40)
 	seed := storetest.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
 		random := chance.New(seed, "storm", 0)

@@ -179,7 +179,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			for name, n := range map[string]int{
 				"BLOGS": storetest.Scale(300, 3000),
-				"MANY":  storetest.Scale(2000, 12_000),
+				"MANY":  storetest.Scale(1200, 12_000),
 				"KILLS": storetest.Scale(3, 15),
 
 				"MESSAGES": storetest.Scale(60, 1000), // even

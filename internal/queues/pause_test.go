@@ -136,7 +136,7 @@ func TestPause(t *testing.T) {
 				w.world.mu.Unlock()
 				began := w.between(name, known, time.Now().Add(time.Hour))
 				before := w.polled("orders")
-				time.Sleep(time.Duration(storetest.Scale(2, 12)) * time.Hour) // after 20 minutes each wait is the longest one
+				time.Sleep(time.Duration(storetest.Scale(1, 12)) * time.Hour) // after 20 minutes each wait is the longest one
 				if n := w.between(name, known, time.Now()); n != 0 || began != 0 {
 					t.Errorf("hosted %v: %d attempts of %s began in its pause", hosted, n, name)
 				}
@@ -218,7 +218,7 @@ func TestPauseWhileKilled(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			storetest.KillAtEachRequest(t, storetest.Scale(397, 5), func(t *testing.T, kill *storetest.Killer) {
+			storetest.KillAtEachRequest(t, storetest.Scale(797, 5), func(t *testing.T, kill *storetest.Killer) {
 				w := newPausable()
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()

@@ -271,9 +271,9 @@ func TestWaitsFortyDays(t *testing.T) {
 // attempts costs a put and a delete.
 func TestOutage(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
-		messages, limit := storetest.Scale(100, 3000), 16.0
+		messages, limit := storetest.Scale(60, 3000), 16.0
 		if hosted {
-			messages, limit = storetest.Scale(100, 2000), 26.0
+			messages, limit = storetest.Scale(60, 2000), 26.0
 		}
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(nil)
@@ -321,7 +321,7 @@ func TestKilledThroughout(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			ran := storetest.KillAtEachRequest(t, storetest.Scale(97, 5), func(t *testing.T, kill *storetest.Killer) {
+			ran := storetest.KillAtEachRequest(t, storetest.Scale(197, 5), func(t *testing.T, kill *storetest.Killer) {
 				w := newWorld(nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()

@@ -17,7 +17,7 @@ import (
 // Send accepted arrives, although a fault may come at any point of a send; but
 // for those that arrived in a queue that was deleted before they were received.
 func TestNothingLostInAnyFault(t *testing.T) {
-	sends := storetest.Scale(700, 2000)
+	sends := storetest.Scale(400, 2000)
 	faults := []devbus.Fault{
 		{Kind: devbus.Release}, {Kind: devbus.Modify},
 		{Kind: devbus.Reject}, {Kind: devbus.Full},

@@ -51,7 +51,7 @@ func TestFewRequestsDuringOutage(t *testing.T) {
 // openSignals check. The SDK may wait on a silent connection even if its
 // context ends. Here the connection freezes while the SDK reconnects.
 func TestStopDuringOutage(t *testing.T) {
-	step := time.Duration(storetest.Scale(40, 10)) * time.Millisecond
+	step := time.Duration(storetest.Scale(80, 10)) * time.Millisecond
 	for freeze := 20 * time.Millisecond; freeze <= 140*time.Millisecond; freeze += step {
 		for _, stopAfter := range []time.Duration{0, time.Second, time.Minute} {
 			withBus(t, func(t *testing.T, b *devbus.Broker) {

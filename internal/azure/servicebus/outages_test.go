@@ -97,7 +97,7 @@ func TestOutagesOfMinutes(t *testing.T) {
 }
 
 // outageEvery is how often each producer sends.
-func outageEvery() time.Duration { return time.Duration(storetest.Scale(600, 100)) * time.Millisecond }
+func outageEvery() time.Duration { return time.Duration(storetest.Scale(1200, 100)) * time.Millisecond }
 
 // named returns an outage by its name.
 func named(name string) outageFault {
