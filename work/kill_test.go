@@ -53,9 +53,9 @@ func TestKilledThroughout(t *testing.T) {
 	var runs atomic.Int64
 	t.Run("shapes", func(t *testing.T) {
 		for name, items := range shapes {
-			step := storetest.Scale(500, 1)
+			step := storetest.Scale(900, 1)
 			if name == "11 parcels" {
-				step = storetest.Scale(1500, 2)
+				step = storetest.Scale(3000, 2)
 			}
 			for _, how := range []killed{{key: "k"}, {}, {beside: true}} {
 				t.Run(name+how.String(), func(t *testing.T) {

@@ -265,6 +265,7 @@ func TestPauseWhileKilled(t *testing.T) {
 // TestPauseRequests: a process without work reads no pauses, and one that works
 // reads twice a minute.
 func TestPauseRequests(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for _, hosted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newPausable()

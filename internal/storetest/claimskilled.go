@@ -42,7 +42,7 @@ func claimsKilled(t *claimTest) {
 			if !struck {
 				break
 			}
-			n += rand.Int64N(int64(Scale(5, 1)))
+			n += rand.Int64N(int64(Scale(10, 1)))
 		}
 	}
 }
