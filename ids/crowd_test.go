@@ -60,12 +60,11 @@ func (o *outage) fault(memory.Call) memory.Fault {
 	return f
 }
 
-// 64 goroutines draw 10,000 numbers per second in make prove, and 5,000
-// otherwise.
+// 64 goroutines draw 10,000 numbers per second.
 func TestSteadyDemandNeverWaits(t *testing.T) {
 	storetest.OnlyInProve(t)
 	const goroutines, burst = 64, 10
-	perSecond := storetest.Scale(5_000, 10_000)
+	const perSecond = 10_000
 	every := time.Second * goroutines * burst / time.Duration(perSecond)
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
@@ -94,7 +93,7 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 		calm := g.Stats()
 		// Outages that the available numbers must cover, at various moments, and
 		// until a reservation has met one.
-		for i := 0; i < 20 && (i < storetest.Scale(1, 4) || g.Stats().Failures == 0); i++ {
+		for i := 0; i < 20 && (i < 4 || g.Stats().Failures == 0); i++ {
 			o.down.Store(true)
 			time.Sleep(10 * time.Second)
 			o.down.Store(false)

@@ -49,10 +49,8 @@ func TestLargeParcels(t *testing.T) {
 			if err != nil || b.Parcels != test.parcels {
 				t.Errorf("%s: %+v, %v, want %d parcels", test.name, b, err, test.parcels)
 			}
-			if test.parcels == 202 || storetest.Proving() {
-				in.drain()
-				s.settled([]string{b.ID}, true, items)
-			}
+			in.drain()
+			s.settled([]string{b.ID}, true, items)
 		}
 	})
 }
@@ -111,7 +109,7 @@ func TestRowsFit(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
 	for _, kind := range []string{"done", "rejected", "failed", "mixed"} {
-		for _, parallel := range []int{100, 1}[:storetest.Scale(1, 2)] {
+		for _, parallel := range []int{100, 1} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, nil, 0)
 				in := s.start(nil, &Options{Parallel: parallel})
