@@ -22,9 +22,11 @@ const (
 	members = 50
 	waiters = 20 // of each member
 
-	// signalGap passes between the signals of a close and of a release: a
-	// process bounds how often it reads a gate because of signals.
-	signalGap = 300 * time.Millisecond
+	// signalGap passes between the signals of a close and of a release. A process
+	// reads a gate once in 250 ms because of signals: the read for the close can be
+	// put off by that because of the release before, and the one for the release
+	// because of that read.
+	signalGap = 600 * time.Millisecond
 
 	crowdGate = "hounds"
 	bareTopic = "bare"
