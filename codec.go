@@ -63,12 +63,12 @@ func carriesFields(t reflect.Type) error {
 	return nil
 }
 
-// sendAll sends messages, several at the same time, until the first error.
-func sendAll[M any](messages iter.Seq[M], send func(M) (Sent, error)) (sent []Sent, err error) {
+// sendAll sends messages, some at the same time, until the first error.
+func sendAll[M any](messages iter.Seq[M], atOnce int, send func(M) (Sent, error)) (sent []Sent, err error) {
 	var (
 		mu      sync.Mutex
 		group   sync.WaitGroup
-		free    = make(chan struct{}, sending)
+		free    = make(chan struct{}, atOnce)
 		failure error
 	)
 	for m := range messages {

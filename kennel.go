@@ -122,7 +122,8 @@ func (a *App) declaring(what string, values ...any) {
 // OnStart has start called before the first attempt or request, and never for
 // describe: settings can be read from then on. Its context lives until the stop
 // begins, so it may start loops. The stops, which may be nil, are called in
-// reverse order after the last attempt. An error ends the process.
+// reverse order after the last attempt. An error or a panic ends the process. A stop
+// waits five seconds for a start that does not return when its context ends.
 func (a *App) OnStart(start func(ctx context.Context) (stop func(ctx context.Context) error, err error)) {
 	a.declaring("OnStart is called")
 	if start == nil {

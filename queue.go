@@ -168,7 +168,11 @@ const sending = 16
 // message, also with an error: those without an ID are not confirmed. It stops
 // taking messages after the first error.
 func (q *Queue[T]) SendAll(ctx context.Context, messages iter.Seq[Message[T]]) (sent []Sent, err error) {
-	return sendAll(messages, func(m Message[T]) (Sent, error) { return q.Send(ctx, m.Body, &m.SendOptions) })
+	atOnce := sending
+	if running := q.app.running.Load(); running != nil && running.InOrder {
+		atOnce = 1
+	}
+	return sendAll(messages, atOnce, func(m Message[T]) (Sent, error) { return q.Send(ctx, m.Body, &m.SendOptions) })
 }
 
 // codec writes and reads the bodies of messages.

@@ -596,6 +596,28 @@ func TestPrefix(t *testing.T) {
 	}, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello", "KENNEL_PREFIX": "test2"}})
 }
 
+// TestIDsInOrder: the ids of many messages follow their order, so that a test can
+// name them.
+func TestIDsInOrder(t *testing.T) {
+	var q *kennel.Queue[order]
+	kenneltest.Run(t, func(*kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			q = kennel.NewQueue(a, "orders", &kennel.QueueOptions[order]{SendOnly: true})
+			return nil
+		}
+	}, func(*kenneltest.Kit) {
+		sent, err := q.SendAll(t.Context(), slices.Values(make([]kennel.Message[order], 50)))
+		for i, s := range sent {
+			if want := fmt.Sprintf("message-%d", i+1); s.ID != want {
+				t.Errorf("message %d has the id %s", i+1, s.ID)
+			}
+		}
+		if err != nil || len(sent) != 50 {
+			t.Errorf("%d messages sent, %v", len(sent), err)
+		}
+	}, nil)
+}
+
 // TestSubmitEnds: the end of its context ends Submit while its sequence waits.
 func TestSubmitEnds(t *testing.T) {
 	var p *kennel.Processor[thumbnail, string]

@@ -72,7 +72,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	if e.listening == nil {
 		e.unserved = unservedQueues(d, cfg.Storage.Prefix, cfg.Partitions, os.DirFS("."))
 	}
-	r := &Running{settings: settings, prefix: cfg.Storage.Prefix, life: l}
+	r := &Running{settings: settings, prefix: cfg.Storage.Prefix, life: l, InOrder: outside.NewID != nil}
 	parts, err := newParts(e, r)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ import (
 // Running is an assembled program, for the code of its author.
 type Running struct {
 	Program  *app.Program
+	InOrder  bool // messages are sent one after the other, so that IDs of a test follow their order
 	queues   *queues.Queues
 	pauses   *control.Pauses // of queues; nil without any
 	settings map[string]string
