@@ -218,7 +218,7 @@ func TestPauseWhileKilled(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			storetest.KillAtEachRequest(t, storetest.Scale(797, 5), func(t *testing.T, kill *storetest.Killer) {
+			storetest.KillAtEachRequest(t, storetest.Scale(797, 1), func(t *testing.T, kill *storetest.Killer) {
 				w := newPausable()
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()

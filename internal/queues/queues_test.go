@@ -321,7 +321,7 @@ func TestKilledThroughout(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			ran := storetest.KillAtEachRequest(t, storetest.Scale(197, 5), func(t *testing.T, kill *storetest.Killer) {
+			ran := storetest.KillAtEachRequest(t, storetest.Scale(197, 1), func(t *testing.T, kill *storetest.Killer) {
 				w := newWorld(nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()
