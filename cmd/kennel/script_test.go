@@ -56,9 +56,9 @@ var verbs = []verb{
 	// folder, or functions and sample of an example. Sets $HANDLER to the built
 	// program.
 	{"project [EXAMPLE]", makeProject},
-	// Make "up" and the handlers of the script use the Azurite that all scripts
-	// share; sets $STORAGE.
-	{"storage", useAzurite},
+	// Make "up" and the handlers of the script use storage that only this script
+	// has; sets $STORAGE.
+	{"storage", useStorage},
 	// Start an app at $URL that returns this response. The file "asked" has its
 	// last request.
 	{"answer STATUS TYPE TEXT", answerFrom},
@@ -260,8 +260,10 @@ func makeProject(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("HANDLER", path)
 }
 
-func useAzurite(ts *testscript.TestScript, _ bool, _ []string) {
-	connection := storetest.Storage(stateOf(ts).t).ConnectionString()
+// useStorage gives the script storage of its own: the host of another script would
+// take its messages.
+func useStorage(ts *testscript.TestScript, _ bool, _ []string) {
+	connection := storetest.OwnStorage(stateOf(ts).t).ConnectionString()
 	ts.Setenv("STORAGE", connection)
 	ts.Setenv("AzureWebJobsStorage", connection)
 }

@@ -23,7 +23,7 @@ import (
 	"kennel/queue"
 )
 
-// blogsTable opens the table of blogs in Azurite directly.
+// blogsTable opens the table of blogs directly.
 func blogsTable(ts *testscript.TestScript) *azure.Table {
 	tables, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenTables(nil)
 	ts.Check(err)
