@@ -47,11 +47,10 @@ cross: ## Check the types of all packages and tests for the other systems on whi
 # built as the tests are, or the standard library would be compiled twice. A
 # program with the race detector sleeps for a second before it ends, and there
 # are hundreds of them. With fewer collections of garbage, compiler and tests need a
-# tenth less time; none of them grows much beyond a gibibyte by that.
+# tenth less time.
 RACE = -race -gcflags='all=-dwarf=false -l -d=checkptr=0' -ldflags=-w
 test: export GORACE = atexit_sleep_ms=10
 test: export GOGC = 400
-test: export GOMEMLIMIT = 1GiB
 test: ## Run the tests that every change needs, with the race detector
 	go run $(RACE) ./internal/dev/gotest $(RACE) -vet=off -p 3 -parallel 8 -timeout 10m ./...
 
