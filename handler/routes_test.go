@@ -15,6 +15,7 @@ import (
 // TestRoutesAreStrict sends each route what it does not take, and then what it
 // declares. Only the host's own parameters are ignored.
 func TestRoutesAreStrict(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	p := shared(t)
 	name := storetest.Name()

@@ -147,6 +147,7 @@ func TestBurstOfLeases(t *testing.T) {
 
 // One request for a thousand numbers, whatever their grouping.
 func TestRequestsForLeases(t *testing.T) {
+	storetest.OnlyInProve(t)
 	worst := 0.0
 	for _, count := range []int{1, 2, 7, 64, 100, 333, 499, 500, 501, 700, 900, 999, 1000, 1001, 1500, 1900, 2000, 3333, 5000, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -177,6 +178,7 @@ func TestRequestsForLeases(t *testing.T) {
 // After a night without demand, an outage that begins while the old demand
 // returns is as well covered as before.
 func TestDemandReturns(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(&memory.Options{Fault: distant})
 		g := newGenerator(t, store, nil)

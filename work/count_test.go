@@ -17,6 +17,7 @@ import (
 // All of them count in one row, and so they must neither write it for each
 // parcel nor keep each other from it.
 func TestCountTogether(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	for _, test := range []struct {
 		processes, hands, parcels int

@@ -16,6 +16,7 @@ import (
 // TestRequests counts the requests of a batch, from its submission to its
 // report, and compares them with those that the batch reports.
 func TestRequests(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		perParcel, items int

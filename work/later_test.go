@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/internal/storetest"
 	"kennel/work/internal/process"
 	"kennel/work/internal/sweep"
 )
@@ -101,6 +102,7 @@ func TestPutOffForEver(t *testing.T) {
 // TestEachWaitsOnce: no item of a parcel fails because each of its items waits for
 // another time, or because one is put off again and again.
 func TestEachWaitsOnce(t *testing.T) {
+	storetest.OnlyInProve(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		other string

@@ -168,6 +168,7 @@ func TestMessages(t *testing.T) {
 // TestIdle compares the model of idle queues with the requests of listeners. The
 // times between these are random, so it takes many.
 func TestIdle(t *testing.T) {
+	storetest.OnlyInProve(t)
 	var worst float64
 	for _, tt := range []struct {
 		push     bool
@@ -243,6 +244,7 @@ func TestReports(t *testing.T) {
 // TestLedger compares the model of the ledger with the requests of an idle
 // process, of one that works and of one that works much.
 func TestLedger(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for _, perMinute := range []int64{0, 60, 1200} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(3 * 24 * time.Hour) // on the first two days of a month, the one before is read, too

@@ -12,6 +12,7 @@ import (
 	"kennel/channels"
 	"kennel/client"
 	"kennel/internal/customhandler"
+	"kennel/internal/storetest"
 )
 
 // TestNamesSurviveTheHost: a name that a channel may have, or that package
@@ -19,6 +20,7 @@ import (
 // although the host decodes addresses twice. The names have every byte and every
 // escape of it, alone, at both ends and inside.
 func TestNamesSurviveTheHost(t *testing.T) {
+	storetest.OnlyInProve(t)
 	var arrived string
 	echo := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived = r.URL.EscapedPath() }))
 	defer echo.Close()

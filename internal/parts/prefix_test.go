@@ -18,6 +18,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/config"
 	"kennel/internal/program"
+	"kennel/internal/storetest"
 )
 
 // sharing is a program that shares an account with others.
@@ -98,6 +99,7 @@ func (s *sharing) call(t *testing.T, method, path, kind, body string, want int) 
 // account and see nothing of each other: no message, dead letter, number, gate,
 // timer, batch or channel. All names that they show are without the prefix.
 func TestPrefixes(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := devstore.Open("", nil)
 		if err != nil {

@@ -16,11 +16,13 @@ import (
 	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/observe"
+	"kennel/internal/storetest"
 )
 
 // TestLimitsOfSequences: nine tenths of the sequences of a process, or the last
 // hundredth of a sequence, are a problem.
 func TestLimitsOfSequences(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(nil)
 		set, err := ids.NewSet(store, nil)

@@ -124,6 +124,7 @@ func TestOutagesWithDuplicateDetection(t *testing.T) {
 // TestOutagesKeepSessionsInOrder: with the drain barrier the messages of a
 // session arrive in order, although syphons crash.
 func TestOutagesKeepSessionsInOrder(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for _, name := range []string{"dial refused", "stored, silent", "stored, closed"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "stored, closed" {
@@ -139,6 +140,7 @@ func TestOutagesKeepSessionsInOrder(t *testing.T) {
 // It has no outage with detached links: the SDK attaches them under a lock, and
 // virtual time does not advance while a goroutine waits for a lock.
 func TestOutageOfOneEntity(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for _, name := range []string{"silent", "internal error", "stored, closed", "busy", "full"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "silent" {
