@@ -157,8 +157,10 @@ func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options
 		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, ErrNotRunning)
 	}
 	reader, writer := io.Pipe()
-	defer reader.Close()                                                                 // ends the goroutine after an error
-	defer context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })() // items can wait for something
+	defer reader.Close() // ends the goroutine after an error
+
+	// The sequence can wait for something.
+	defer context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })()
 	go attempt.Run(func() error { return p.write(writer, items) }, func(err error) { writer.CloseWithError(err) })
 	batch, err := running.SubmitBatch(ctx, p.name, opt.Name, opt.Key, reader)
 	if err != nil {

@@ -245,9 +245,12 @@ func (s *storm) deliver(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	messages, err := s.queues.Receive(limited, cleanupQueue, 1, redelivery)
-	if err != nil || len(messages) == 0 {
-		pause(ctx, 100*time.Millisecond) // between two polls, as the host does
+	if err != nil {
 		return s.keep("a receive", err)
+	}
+	if len(messages) == 0 {
+		pause(ctx, 100*time.Millisecond) // between two polls, as the host does
+		return nil
 	}
 	m := messages[0]
 	text, err := base64.StdEncoding.DecodeString(m.Body)
@@ -274,9 +277,7 @@ func (s *storm) keep(what string, err error) error {
 	if err != nil {
 		what += fmt.Sprintf(", and storage: %v", err)
 	}
-	if err != nil || strings.HasPrefix(what, "delivery") {
-		s.deliveries = append(s.deliveries[max(0, len(s.deliveries)-9):], what)
-	}
+	s.deliveries = append(s.deliveries[max(0, len(s.deliveries)-9):], what)
 	if errors.Is(err, azure.ErrTimeout) {
 		return nil
 	}

@@ -200,10 +200,7 @@ func called(ctx context.Context, start func(context.Context) (func(context.Conte
 	if p, ok := errors.AsType[*attempt.PanicError](err); ok {
 		err = fmt.Errorf("%w\n%s", err, p.Stack)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return begun, nil
+	return begun, err
 }
 
 // Close stops what was started, in reverse order.
